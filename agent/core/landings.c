@@ -1,0 +1,216 @@
+/* landings.c -- see landings.h. */
+#include "agent/core/landings.h"
+
+#include <string.h>
+
+#include "agent/core/state.h"
+#include "api/base/mutant.h"
+
+struct landing *landings_find(const struct landings *landings, const char *digest)
+{
+    for (uint32_t i = 0; i < landings->rows_max; i++) {
+        struct landing *row = &landings->rows[i];
+        if (row->state != LANDING_FREE && strcmp(row->goal.version.digest, digest) == 0) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+bool landings_has(const struct landings *landings, const char *digest)
+{
+    const struct landing *row = landings_find(landings, digest);
+    return row != NULL && row->state == LANDING_HERE;
+}
+
+static struct landing *add(struct agent *agent, const char *digest, enum landing_state state)
+{
+    for (uint32_t i = 0; i < agent->landings.rows_max; i++) {
+        struct landing *row = &agent->landings.rows[i];
+        if (row->state == LANDING_FREE) {
+            memset(row, 0, sizeof *row);
+            row->state = state;
+            row->backoff =
+                baton_backoff_of(agent->config.times.retry_first, agent->config.times.retry_max);
+            (void)baton_text_copy(row->goal.version.digest, sizeof row->goal.version.digest,
+                                  digest);
+            return row;
+        }
+    }
+    agent_note(agent, true, "agent/landing", "TableFull",
+               "the table of landed versions is full (%u); version %s is ignored",
+               agent->landings.rows_max, digest);
+    return NULL;
+}
+
+bool landings_want(struct agent *agent, const struct agent_version_goal *goal)
+{
+    struct landing *row = landings_find(&agent->landings, goal->version.digest);
+    if (row == NULL) {
+        row = add(agent, goal->version.digest, LANDING_WAITING);
+    }
+    if (row == NULL) {
+        return false;
+    }
+    row->goal = *goal;
+    row->goal.sources_count = 0;
+    row->goal.sources = row->sources_kept;
+    while (row->goal.sources_count < goal->sources_count &&
+           row->goal.sources_count < BATON_SOURCES_PER_VERSION_MAX) {
+        row->sources_kept[row->goal.sources_count] = goal->sources[row->goal.sources_count];
+        row->goal.sources_count++;
+    }
+    return true;
+}
+
+void landings_allow_drop(struct landings *landings, const char (*digests)[BATON_DIGEST_TEXT_BYTES],
+                         uint32_t digests_count)
+{
+    for (uint32_t i = 0; i < landings->rows_max; i++) {
+        landings->rows[i].droppable = false;
+    }
+    for (uint32_t i = 0; i < digests_count; i++) {
+        struct landing *row = landings_find(landings, digests[i]);
+        if (row != NULL) {
+            row->droppable = true;
+        }
+    }
+}
+
+static void on_done(struct agent *agent, struct landing *row)
+{
+    row->state = LANDING_HERE;
+    row->took_ns = row->began_ns == 0 ? 0 : agent->now_ns - row->began_ns;
+    row->trouble[0] = '\0';
+    baton_backoff_reset(&row->backoff);
+    agent->report_due = true;
+}
+
+static void on_failed(struct agent *agent, struct landing *row, const struct baton_status *status)
+{
+    row->state = LANDING_WAITING;
+    row->landed_bytes = 0;
+    row->retry_ns = agent->now_ns + baton_backoff_next_ns(&row->backoff, &agent->random);
+    text_print(row->trouble, sizeof row->trouble, "%s", status->message);
+    row->no_room = status->reason == BATON_REASON_NO_SPACE;
+    agent_note(agent, true, "agent/landing", "LandingFailed", "version %llu: %s",
+               (unsigned long long)row->goal.version.seq, status->message);
+    agent->report_due = true;
+}
+
+void landings_on_event(struct agent *agent, const struct agent_landing_event *event)
+{
+    struct landing *row = landings_find(&agent->landings, event->digest);
+    agent->landings.used_bytes = event->used_bytes;
+    switch (event->state) {
+    case AGENT_LANDING_DONE:
+        row = row != NULL ? row : add(agent, event->digest, LANDING_HERE);
+        if (row != NULL) {
+            row->landed_bytes = event->bytes;
+            on_done(agent, row);
+        }
+        break;
+    case AGENT_LANDING_PROGRESS:
+        if (row != NULL && row->state == LANDING_UNDER_WAY) {
+            row->landed_bytes = event->bytes;
+        }
+        break;
+    case AGENT_LANDING_FAILED:
+        if (row != NULL && row->state == LANDING_UNDER_WAY) {
+            on_failed(agent, row, &event->status);
+        }
+        break;
+    case AGENT_LANDING_GONE:
+        if (row != NULL && row->state == LANDING_HERE) {
+            row->state = LANDING_WAITING;
+            row->retry_ns = agent->now_ns;
+            agent->report_due = true;
+        }
+        break;
+    }
+}
+
+/* Rule 7: names that keep a version here, whatever the controller lists. */
+static bool is_named(const struct group *group, const char *digest)
+{
+    const struct ledger_group *ledger = group->ledger;
+    const char *const names[] = {
+        group->goal.target.digest,
+        group->goal.stage.digest,
+        group->goal.restore.digest,
+        ledger->committed.digest,
+        ledger->open ? ledger->ticket.from.digest : "",
+        ledger->open ? ledger->ticket.to.digest : "",
+        group->offered ? group->offer.to.digest : "",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i], digest) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void start(struct agent *agent, struct landing *row)
+{
+    row->state = LANDING_UNDER_WAY;
+    row->landed_bytes = 0;
+    if (row->began_ns == 0) {
+        row->began_ns = agent->now_ns;
+    }
+    agent_push(agent, AGENT_ACTION_LAND)->land = &row->goal;
+}
+
+/* The action outlives the row, so its digest is copied. */
+static void let_go(struct agent *agent, struct landing *row, enum agent_action_kind kind)
+{
+    char *digest = agent_scratch(agent, BATON_DIGEST_TEXT_BYTES, 1);
+    memcpy(digest, row->goal.version.digest, BATON_DIGEST_TEXT_BYTES);
+    agent_push(agent, kind)->digest = digest;
+    memset(row, 0, sizeof *row);
+    agent->report_due = true;
+}
+
+static void advance_row(struct agent *agent, struct landing *row)
+{
+    row->wanted = false;
+    for (uint32_t i = 0; i < agent->config.groups_count; i++) {
+        row->wanted |= is_named(&agent->groups[i], row->goal.version.digest);
+    }
+    bool spare = row->droppable && (!row->wanted || MUTANT(DROP_NAMED));
+    if (row->state == LANDING_HERE && (spare || MUTANT(DROP_NAMED))) {
+        let_go(agent, row, AGENT_ACTION_DROP);
+    } else if (row->state == LANDING_UNDER_WAY && !row->wanted) {
+        let_go(agent, row, AGENT_ACTION_LAND_CANCEL);
+    } else if (row->state == LANDING_WAITING && !row->wanted) {
+        memset(row, 0, sizeof *row);
+    } else if (row->state == LANDING_WAITING && row->retry_ns <= agent->now_ns &&
+               row->goal.sources_count > 0) {
+        start(agent, row);
+    }
+}
+
+void landings_advance(struct agent *agent)
+{
+    if (agent->shutting_down) {
+        return;
+    }
+    for (uint32_t i = 0; i < agent->landings.rows_max; i++) {
+        if (agent->landings.rows[i].state != LANDING_FREE) {
+            advance_row(agent, &agent->landings.rows[i]);
+        }
+    }
+}
+
+uint64_t landings_deadline_ns(const struct landings *landings)
+{
+    uint64_t deadline = AGENT_NEVER;
+    for (uint32_t i = 0; i < landings->rows_max; i++) {
+        const struct landing *row = &landings->rows[i];
+        if (row->state == LANDING_WAITING && row->goal.sources_count > 0 &&
+            row->retry_ns < deadline) {
+            deadline = row->retry_ns;
+        }
+    }
+    return deadline;
+}

@@ -1,0 +1,31 @@
+"""Baton for Python.
+
+``baton.vllm`` is what runs inside a vLLM server, ``baton.Publisher`` publishes weights from a trainer.  Importing
+this package imports nothing heavy: the publisher comes with its first use.
+"""
+
+__version__ = "0.1.0"
+
+_PUBLISHER = ("Publisher", "Pending", "Progress", "Version")
+_ERRORS = (
+    "BatonError",
+    "Cancelled",
+    "DeadlineExceeded",
+    "FailedPrecondition",
+    "InvalidArgument",
+    "NotFound",
+    "ResourceExhausted",
+    "Unavailable",
+)
+
+__all__ = ["__version__", *_PUBLISHER, *_ERRORS]
+
+
+def __getattr__(name):
+    if name in _PUBLISHER:
+        from . import publisher as home
+    elif name in _ERRORS:
+        from . import _libbaton as home
+    else:
+        raise AttributeError(f"module 'baton' has no attribute '{name}'")
+    return getattr(home, name)

@@ -1,0 +1,171 @@
+"""Tensors of torch, numpy, memoryview and (dtype, shape, bytes) as name, dtype, shape and memory.  Imports no library.  Private."""
+
+import ctypes
+
+from . import _libbaton
+
+# By the name that torch and numpy (with ml_dtypes) give.
+DTYPES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "uint16": "U16",
+    "int16": "I16",
+    "uint32": "U32",
+    "int32": "I32",
+    "uint64": "U64",
+    "int64": "I64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float32": "F32",
+    "float64": "F64",
+    "complex64": "C64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
+}
+
+# By the format of a memoryview.
+_FORMATS = {
+    "?": "BOOL",
+    "b": "I8",
+    "B": "U8",
+    "h": "I16",
+    "H": "U16",
+    "i": "I32",
+    "I": "U32",
+    "q": "I64",
+    "Q": "U64",
+    "e": "F16",
+    "f": "F32",
+    "d": "F64",
+}
+
+
+def is_torch(value):
+    """True for torch.Tensor and torch.nn.Parameter."""
+    return hasattr(value, "data_ptr") and hasattr(value, "element_size")
+
+
+def _is_numpy(value):
+    return hasattr(value, "__array_interface__") and hasattr(value, "tobytes")
+
+
+def _refuse(name, what):
+    return _libbaton.InvalidArgument(3, "INVALID_ARGUMENT", "BAD_FIELD", f"tensor '{name}': {what}", "")
+
+
+def _dtype(name, dtype):
+    key = str(dtype).rpartition(".")[2]
+    if key not in DTYPES:
+        raise _refuse(name, f"dtype {dtype} has no safetensors name")
+    return DTYPES[key]
+
+
+def _torch_ready(name, tensor, cast):
+    """A dense copy on the CPU, or the tensor itself where it is one already."""
+    if hasattr(tensor, "full_tensor"):
+        raise _refuse(name, "it is sharded (DTensor); gather the state dict first (full_state_dict=True)")
+    if str(tensor.device) == "meta" or str(tensor.layout) != "torch.strided" or tensor.is_quantized:
+        raise _refuse(name, f"device {tensor.device}, layout {tensor.layout}: only dense tensors with memory")
+    tensor = tensor.detach()
+    if cast is not None and tensor.is_floating_point():
+        tensor = tensor.to(dtype=cast)
+    return tensor.resolve_conj().resolve_neg().cpu().contiguous()
+
+
+def _numpy_ready(name, array, cast):
+    if cast is not None:
+        raise _refuse(name, "dtype= is for torch tensors; cast the array before")
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    return array if array.flags["C_CONTIGUOUS"] else array.copy(order="C")
+
+
+class Prepared:
+    """A tensor whose memory stays alive as long as this object does."""
+
+    def __init__(self, name, value, cast=None):
+        self.name = name
+        if is_torch(value):
+            self._take_torch(_torch_ready(name, value, cast))
+        elif _is_numpy(value):
+            self._take_numpy(_numpy_ready(name, value, cast))
+        elif isinstance(value, memoryview):
+            self._take_view(value)
+        elif isinstance(value, tuple) and len(value) == 3:
+            self._take_raw(*value)
+        else:
+            raise _refuse(name, f"a {type(value).__name__} is no tensor of torch or numpy, and no memoryview")
+
+    def _take_torch(self, value):
+        self._keep = value
+        self.data = value.data_ptr()
+        self.bytes = value.numel() * value.element_size()
+        self.dtype = _dtype(self.name, value.dtype)
+        self.shape = tuple(value.shape)
+
+    def _take_numpy(self, value):
+        self._keep = value
+        self.data = value.ctypes.data
+        self.bytes = value.nbytes
+        self.dtype = _dtype(self.name, value.dtype)
+        self.shape = value.shape
+
+    def _take_view(self, value):
+        if value.format not in _FORMATS:
+            raise _refuse(self.name, f"a memoryview of format '{value.format}' has no safetensors dtype")
+        self._take_raw(_FORMATS[value.format], value.shape, value.tobytes())
+
+    def _take_raw(self, dtype, shape, data):
+        self._keep = bytes(data)
+        self.data = ctypes.cast(ctypes.c_char_p(self._keep), ctypes.c_void_p).value
+        self.bytes = len(self._keep)
+        self.dtype = dtype
+        self.shape = tuple(shape)
+
+    def struct(self):
+        """struct baton_tensor over this memory."""
+        shape = (ctypes.c_uint64 * max(1, len(self.shape)))(*self.shape)
+        out = _libbaton.new(_libbaton.Tensor)
+        out.rank = len(self.shape)
+        out.name = self.name.encode()
+        out.dtype = self.dtype.encode()
+        out.shape = shape
+        out.data = self.data if self.bytes else None
+        out.bytes = self.bytes
+        return out
+
+
+def bytes_of(value, cast=None):
+    """Bytes that a value will take; 0 for what is no tensor."""
+    if is_torch(value):
+        size = value.element_size()
+        if cast is not None and value.is_floating_point():
+            size = cast.itemsize
+        return value.numel() * size
+    return len(value[2]) if isinstance(value, tuple) and len(value) == 3 else getattr(value, "nbytes", 0)
+
+
+def _has_memory(value):
+    return (
+        is_torch(value)
+        and value.numel() > 0
+        and str(value.layout) == "torch.strided"
+        and str(value.device) != "meta"
+        and not hasattr(value, "full_tensor")
+    )
+
+
+def untied(state_dict):
+    """Names and tensors without those that are the same memory as one before (tied embeddings)."""
+    seen = set()
+    for name, value in state_dict.items():
+        if _has_memory(value):
+            key = (str(value.device), value.data_ptr(), tuple(value.shape), value.stride(), str(value.dtype))
+            if key in seen:
+                continue
+            seen.add(key)
+        yield name, value

@@ -1,0 +1,338 @@
+/* client.c -- the channel of a client and what its calls share; see client.h. */
+#include "api/rpc/client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <grpc/grpc_security.h>
+
+#include "api/base/clock.h"
+#include "api/rpc/details.h"
+#include "api/rpc/server.h"
+
+enum { METADATA_MAX = 16 };
+
+/* --- waiting --- */
+
+void client_condition_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+bool client_condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, uint64_t deadline_ns)
+{
+    if (deadline_ns >= INT64_MAX) {
+        (void)pthread_cond_wait(condition, mutex);
+        return true;
+    }
+    struct timespec deadline = { .tv_sec = (time_t)(deadline_ns / BATON_NS_PER_S),
+                                 .tv_nsec = (long)(deadline_ns % BATON_NS_PER_S) };
+    return pthread_cond_timedwait(condition, mutex, &deadline) != ETIMEDOUT;
+}
+
+/* --- the list --- */
+
+bool client_enter(struct rpc_client *client, struct client_entry *entry)
+{
+    pthread_mutex_lock(&client->mutex);
+    entry->previous = NULL;
+    entry->next = client->entries;
+    if (entry->next != NULL) {
+        entry->next->previous = entry;
+    }
+    client->entries = entry;
+    bool is_closing = client->is_closing;
+    pthread_mutex_unlock(&client->mutex);
+    return !is_closing;
+}
+
+void client_leave(struct rpc_client *client, struct client_entry *entry)
+{
+    pthread_mutex_lock(&client->mutex);
+    *(entry->previous == NULL ? &client->entries : &entry->previous->next) = entry->next;
+    if (entry->next != NULL) {
+        entry->next->previous = entry->previous;
+    }
+    if (client->entries == NULL) {
+        pthread_cond_broadcast(&client->changed);
+    }
+    pthread_mutex_unlock(&client->mutex);
+}
+
+/* --- the client --- */
+
+static grpc_arg text_arg(const char *key, const char *value)
+{
+    /* The core copies both. */
+    return (grpc_arg){ .type = GRPC_ARG_STRING,
+                       .key = (char *)(uintptr_t)key,
+                       .value.string = (char *)(uintptr_t)value };
+}
+
+enum { CONNECT_MS = 10000 };
+
+static grpc_channel *create_channel(const struct rpc_client_options *options,
+                                    grpc_channel_credentials *credentials)
+{
+    int first_ms = rpc_ms(options->backoff_first_ns, 200 * BATON_NS_PER_MS);
+    grpc_arg args[16];
+    size_t count = 0;
+    args[count++] = rpc_arg(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    args[count++] = rpc_arg(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    args[count++] = rpc_arg(GRPC_ARG_ENABLE_RETRIES, 0);
+    args[count++] = rpc_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)options->message_bytes_max);
+    args[count++] =
+        rpc_arg(GRPC_ARG_KEEPALIVE_TIME_MS, rpc_ms(options->keepalive_ns, 20 * BATON_NS_PER_S));
+    args[count++] = rpc_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                            rpc_ms(options->keepalive_timeout_ns, 10 * BATON_NS_PER_S));
+    args[count++] = rpc_arg(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    args[count++] = rpc_arg(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    args[count++] = rpc_arg(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, first_ms);
+    /* The core's word for the longest time of one attempt.  A server that starts anew under thousands of clients takes
+     * seconds to greet the last one; one that gives up sooner comes again behind the others. */
+    args[count++] = rpc_arg(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, CONNECT_MS);
+    args[count++] = rpc_arg(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
+                            rpc_ms(options->backoff_max_ns, 2 * BATON_NS_PER_S));
+    args[count++] = rpc_arg(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+    if (options->user_agent != NULL) {
+        args[count++] = text_arg(GRPC_ARG_PRIMARY_USER_AGENT_STRING, options->user_agent);
+    }
+    if (options->tls != NULL && options->tls->server_name != NULL) {
+        args[count++] = text_arg(GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, options->tls->server_name);
+    }
+    grpc_channel_args channel_args = { .num_args = count, .args = args };
+    return grpc_channel_create(options->target, credentials, &channel_args);
+}
+
+static struct baton_status check_target(const char *target)
+{
+    bool is_one =
+        target != NULL && strlen(target) < 512 && strpbrk(target, " \t\r\n") == NULL &&
+        (strncmp(target, "unix:", 5) == 0 ? target[5] != '\0' : strchr(target, ':') != NULL);
+    if (is_one) {
+        return baton_status_ok();
+    }
+    struct baton_status st =
+        baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
+                          "address \"%.200s\": is none", target == NULL ? "" : target);
+    return baton_status_hint(st, "write host:port or unix:/path");
+}
+
+static void fill_defaults(struct rpc_client_options *options)
+{
+    if (options->message_bytes_max == 0 || options->message_bytes_max > INT32_MAX / 2) {
+        options->message_bytes_max = BATON_MESSAGE_BYTES_MAX;
+    }
+    if (options->send_queue_bytes_max == 0) {
+        options->send_queue_bytes_max = (size_t)4 << 20;
+    }
+}
+
+struct baton_status rpc_client_create(const struct rpc_client_options *options,
+                                      struct rpc_client **out)
+{
+    struct baton_status st = check_target(options->target);
+    if (!baton_ok(&st)) {
+        return st;
+    }
+    rpc_core_acquire();
+    grpc_channel_credentials *credentials = NULL;
+    if (options->tls != NULL) {
+        st = tls_client_credentials(options->tls, &credentials);
+    } else {
+        credentials = grpc_insecure_credentials_create();
+    }
+    if (!baton_ok(&st)) {
+        rpc_core_release();
+        return st;
+    }
+    struct rpc_client *client = calloc(1, sizeof(*client));
+    baton_assert(client != NULL);
+    client->options = *options;
+    client->options.target = strdup(options->target);
+    baton_assert(client->options.target != NULL);
+    fill_defaults(&client->options);
+    pthread_mutex_init(&client->mutex, NULL);
+    client_condition_init(&client->changed);
+    client->channel = create_channel(&client->options, credentials);
+    grpc_channel_credentials_release(credentials);
+    client->options.tls = NULL; /* Not ours, and not needed any more. */
+    rpc_loop_init(&client->loop);
+    rpc_loop_start(&client->loop, "rpc-client");
+    *out = client;
+    return st;
+}
+
+void rpc_client_destroy(struct rpc_client *client)
+{
+    if (client == NULL) {
+        return;
+    }
+    baton_assert(!rpc_is_loop_thread());
+    pthread_mutex_lock(&client->mutex);
+    client->is_closing = true;
+    for (struct client_entry *entry = client->entries; entry != NULL; entry = entry->next) {
+        entry->cancel(entry);
+    }
+    while (client->entries != NULL) {
+        (void)pthread_cond_wait(&client->changed, &client->mutex);
+    }
+    pthread_mutex_unlock(&client->mutex);
+    rpc_loop_deinit(&client->loop);
+    grpc_channel_destroy(client->channel);
+    pthread_cond_destroy(&client->changed);
+    pthread_mutex_destroy(&client->mutex);
+    free((char *)(uintptr_t)client->options.target);
+    free(client);
+    rpc_core_release();
+}
+
+/* --- calls --- */
+
+static struct baton_status copy_metadata(const struct rpc_call_options *options,
+                                         struct client_call *out)
+{
+    if (options->metadata_count > METADATA_MAX) {
+        return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_LIMIT,
+                                 "a call sends at most %d metadata pairs", METADATA_MAX);
+    }
+    if (options->metadata_count == 0) {
+        return baton_status_ok();
+    }
+    out->metadata = calloc(options->metadata_count, sizeof(*out->metadata));
+    baton_assert(out->metadata != NULL);
+    for (size_t i = 0; i < options->metadata_count; i++) {
+        const struct rpc_metadata *pair = &options->metadata[i];
+        grpc_metadata *copy = &out->metadata[out->metadata_count++];
+        copy->key = grpc_slice_from_copied_string(pair->key);
+        copy->value = grpc_slice_from_copied_string(pair->value);
+        if (!grpc_header_key_is_legal(copy->key) ||
+            (!grpc_is_binary_header(copy->key) &&
+             !grpc_header_nonbin_value_is_legal(copy->value))) {
+            return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
+                                     "metadata \"%.80s\": the key is not lower case ASCII, or the "
+                                     "value has characters that a header cannot carry",
+                                     pair->key);
+        }
+    }
+    return baton_status_ok();
+}
+
+void client_call_free_metadata(struct client_call *call)
+{
+    for (size_t i = 0; i < call->metadata_count; i++) {
+        grpc_slice_unref(call->metadata[i].key);
+        grpc_slice_unref(call->metadata[i].value);
+    }
+    free(call->metadata);
+    call->metadata = NULL;
+    call->metadata_count = 0;
+}
+
+void client_call_open(struct rpc_client *client, const char *name,
+                      const struct rpc_call_options *options, uint64_t default_timeout_ns,
+                      struct client_call *out)
+{
+    static const struct rpc_call_options NONE = { .timeout_ns = 0 };
+    options = options == NULL ? &NONE : options;
+    *out = (struct client_call){ .method = rpc_method_find(name, strlen(name)) };
+    baton_assert(out->method != NULL);
+    out->refusal = copy_metadata(options, out);
+    if (!baton_ok(&out->refusal)) {
+        client_call_free_metadata(out);
+    }
+    out->flags = options->wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY |
+                                               GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET
+                                         : 0;
+    uint64_t timeout_ns = options->timeout_ns == 0 ? default_timeout_ns : options->timeout_ns;
+    out->core =
+        grpc_channel_create_call(client->channel, NULL, GRPC_PROPAGATE_DEFAULTS, client->loop.queue,
+                                 grpc_slice_from_static_string(out->method->path), NULL,
+                                 rpc_time(rpc_deadline_after(timeout_ns)), NULL);
+}
+
+void client_call_check(struct client_call *call, bool is_closing)
+{
+    if (is_closing) {
+        (void)grpc_call_cancel_with_status(call->core, GRPC_STATUS_CANCELLED,
+                                           "the client is closing", NULL);
+    } else if (!baton_ok(&call->refusal)) {
+        (void)grpc_call_cancel_with_status(call->core, (grpc_status_code)call->refusal.code,
+                                           call->refusal.message, NULL);
+    }
+}
+
+/* --- the end of a call --- */
+
+void client_end_init(struct client_end *end)
+{
+    end->code = GRPC_STATUS_UNKNOWN;
+    end->message = grpc_empty_slice();
+    grpc_metadata_array_init(&end->trailers);
+}
+
+void client_end_deinit(struct client_end *end)
+{
+    grpc_slice_unref(end->message);
+    grpc_metadata_array_destroy(&end->trailers);
+}
+
+grpc_op client_end_op(struct client_end *end)
+{
+    grpc_op op = { .op = GRPC_OP_RECV_STATUS_ON_CLIENT };
+    op.data.recv_status_on_client.status = &end->code;
+    op.data.recv_status_on_client.status_details = &end->message;
+    op.data.recv_status_on_client.trailing_metadata = &end->trailers;
+    return op;
+}
+
+/* A failure that the core made, not the peer: it gets the names of server and method. */
+static struct baton_status own_failure(enum baton_code code, const char *text,
+                                       const struct rpc_client *client, const char *method)
+{
+    struct baton_status st;
+    const char *target = client->options.target;
+    if (code == BATON_UNAVAILABLE) {
+        st = baton_status_make(code, BATON_REASON_NONE, "%s: %s", target, text);
+        return baton_status_hint(st, "check that the server runs and listens at %s", target);
+    }
+    if (code == BATON_DEADLINE_EXCEEDED) {
+        st = baton_status_make(code, BATON_REASON_NONE, "%s: no answer from %s in time", method,
+                               target);
+        return baton_status_hint(st, "try again, or allow more time");
+    }
+    enum baton_reason reason =
+        code == BATON_RESOURCE_EXHAUSTED ? BATON_REASON_LIMIT : BATON_REASON_NONE;
+    return baton_status_make(code, reason, "%s", text[0] != '\0' ? text : baton_code_name(code));
+}
+
+struct baton_status client_end_status(const struct client_end *end, const struct rpc_client *client,
+                                      const char *method, bool is_cancelled)
+{
+    if (end->code == GRPC_STATUS_OK) {
+        return baton_status_ok();
+    }
+    enum baton_code code = (unsigned)end->code <= (unsigned)BATON_UNAUTHENTICATED
+                               ? (enum baton_code)end->code
+                               : BATON_UNKNOWN;
+    char text[BATON_STATUS_MESSAGE_BYTES];
+    rpc_slice_text(end->message, text, sizeof(text));
+    for (size_t i = 0; i < end->trailers.count; i++) {
+        if (rpc_slice_is(end->trailers.metadata[i].key, RPC_DETAILS_KEY)) {
+            struct baton_status st = baton_status_make(code, BATON_REASON_NONE, "%s", text);
+            rpc_details_decode(end->trailers.metadata[i].value, &st);
+            return st;
+        }
+    }
+    if (code == BATON_CANCELLED && !is_cancelled) {
+        return own_failure(BATON_UNAVAILABLE, "the server gave the call up, as when it shuts down",
+                           client, method);
+    }
+    return own_failure(code, text, client, method);
+}

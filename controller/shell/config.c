@@ -1,0 +1,164 @@
+/* config.c -- schema of the controller's YAML file; see config.h. */
+#include "controller/shell/config.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "api/base/clock.h"
+#include "api/config/config.h"
+
+static const uint64_t PROMETHEUS_NS_MIN = 100 * BATON_NS_PER_MS;
+
+static const cyaml_schema_field_t tls_fields[] = {
+    CYAML_FIELD_STRING_PTR("cert", CYAML_FLAG_POINTER, struct controller_tls, cert, 1, 4096),
+    CYAML_FIELD_STRING_PTR("key", CYAML_FLAG_POINTER, struct controller_tls, key, 1, 4096),
+    CYAML_FIELD_STRING_PTR("clientCa", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
+                           struct controller_tls, client_ca, 1, 4096),
+    CYAML_FIELD_END
+};
+
+#define QUOTA(key, member)                                                                         \
+    CYAML_FIELD_UINT(key, CYAML_FLAG_OPTIONAL, struct controller_quotas, member)
+
+static const cyaml_schema_field_t quota_fields[] = {
+    QUOTA("models", models),
+    QUOTA("versions", versions),
+    QUOTA("versionsKept", versions_kept),
+    QUOTA("rolls", rolls),
+    QUOTA("rollsKept", rolls_kept),
+    QUOTA("groups", groups),
+    QUOTA("agents", agents),
+    QUOTA("requestIds", request_ids),
+    QUOTA("waits", waits),
+    CYAML_FIELD_STRING_PTR("openVersionKept", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
+                           struct controller_quotas, open_version_kept, 1, 32),
+    CYAML_FIELD_STRING_PTR("unknownLandedKept", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
+                           struct controller_quotas, unknown_landed_kept, 1, 32),
+    CYAML_FIELD_END
+};
+
+#define PROMETHEUS(key, flags, member, bytes)                                                      \
+    CYAML_FIELD_STRING_PTR(key, CYAML_FLAG_POINTER | (flags), struct controller_prometheus,        \
+                           member, 1, bytes)
+
+static const cyaml_schema_field_t prometheus_fields[] = {
+    PROMETHEUS("url", CYAML_FLAG_DEFAULT, url, 480),
+    PROMETHEUS("interval", CYAML_FLAG_OPTIONAL, interval, 32),
+    PROMETHEUS("deadline", CYAML_FLAG_OPTIONAL, deadline, 32),
+    PROMETHEUS("ca", CYAML_FLAG_OPTIONAL, ca, 4096),
+    PROMETHEUS("cert", CYAML_FLAG_OPTIONAL, cert, 4096),
+    PROMETHEUS("key", CYAML_FLAG_OPTIONAL, key, 4096),
+    CYAML_FIELD_END
+};
+
+static const cyaml_schema_value_t address_schema = { CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char *,
+                                                                        1, 255) };
+
+static const cyaml_schema_field_t config_fields[] = {
+    CYAML_FIELD_SEQUENCE("listen", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
+                         struct controller_config, listen, &address_schema, 1, 8),
+    CYAML_FIELD_STRING_PTR("store", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
+                           struct controller_config, store, 1, 4096),
+    CYAML_FIELD_STRING_PTR("logLevel", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
+                           struct controller_config, log_level, 1, 16),
+    CYAML_FIELD_STRING_PTR("logFormat", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
+                           struct controller_config, log_format, 1, 16),
+    CYAML_FIELD_UINT("swapsKept", CYAML_FLAG_OPTIONAL, struct controller_config, swaps_kept),
+    CYAML_FIELD_MAPPING_PTR("limits", CYAML_FLAG_OPTIONAL, struct controller_config, limits,
+                            quota_fields),
+    CYAML_FIELD_MAPPING_PTR("prometheus", CYAML_FLAG_OPTIONAL, struct controller_config, prometheus,
+                            prometheus_fields),
+    CYAML_FIELD_MAPPING_PTR("tls", CYAML_FLAG_OPTIONAL, struct controller_config, tls, tls_fields),
+    CYAML_FIELD_END
+};
+
+static const cyaml_schema_value_t config_schema = { CYAML_VALUE_MAPPING(
+    CYAML_FLAG_POINTER, struct controller_config, config_fields) };
+
+struct baton_status controller_config_load(const char *path, struct controller_config **out)
+{
+    void *loaded = NULL;
+    struct baton_status st = baton_config_load(path, &config_schema, &loaded);
+    if (baton_ok(&st)) {
+        *out = loaded;
+    }
+    return st;
+}
+
+/* One quota: at least as small as the program's own bound. */
+struct quota {
+    const char *key;
+    unsigned given;
+    unsigned most;
+    uint32_t *out;
+};
+
+struct baton_status controller_config_limits(const struct controller_config *config,
+                                             struct controller_limits *out)
+{
+    const struct controller_quotas none = { 0 };
+    const struct controller_quotas *q = config->limits != NULL ? config->limits : &none;
+    struct controller_limits most = controller_limits_default();
+    memset(out, 0, sizeof(*out));
+    const struct quota quotas[] = {
+        { "models", q->models, most.models, &out->models },
+        { "versions", q->versions, most.versions, &out->versions },
+        { "versionsKept", q->versions_kept, most.versions, &out->versions_kept },
+        { "rolls", q->rolls, most.rolls, &out->rolls },
+        { "rollsKept", q->rolls_kept, most.rolls, &out->rolls_kept },
+        { "groups", q->groups, most.groups, &out->groups },
+        { "agents", q->agents, most.agents, &out->agents },
+        { "requestIds", q->request_ids, most.request_ids, &out->request_ids },
+        { "waits", q->waits, most.waits, &out->waits },
+    };
+    for (size_t i = 0; i < sizeof(quotas) / sizeof(quotas[0]); i++) {
+        if (quotas[i].given > quotas[i].most) {
+            return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
+                                     "limits.%s: %u is above %u, the most that there may be",
+                                     quotas[i].key, quotas[i].given, quotas[i].most);
+        }
+        *quotas[i].out = quotas[i].given;
+    }
+    uint64_t kept_ns = 0;
+    struct baton_status st =
+        baton_config_duration("limits.openVersionKept", q->open_version_kept, 0, &kept_ns);
+    out->open_kept_ms = kept_ns / 1000000;
+    if (baton_ok(&st)) {
+        st = baton_config_duration("limits.unknownLandedKept", q->unknown_landed_kept, 0, &kept_ns);
+        out->unknown_kept_ms = kept_ns / 1000000;
+    }
+    return st;
+}
+
+struct baton_status controller_config_prometheus(const struct controller_config *config,
+                                                 struct prometheus_options *out)
+{
+    const struct controller_prometheus none = { 0 };
+    const struct controller_prometheus *given =
+        config->prometheus != NULL ? config->prometheus : &none;
+    *out = (struct prometheus_options){ .url = given->url,
+                                        .tls = { given->ca, given->cert, given->key } };
+    if ((given->cert == NULL) != (given->key == NULL)) {
+        return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
+                                 "prometheus: give cert and key, or neither");
+    }
+    struct baton_status st = baton_config_duration("prometheus.interval", given->interval,
+                                                   15 * BATON_NS_PER_S, &out->interval_ns);
+    if (baton_ok(&st)) {
+        st = baton_config_duration("prometheus.deadline", given->deadline, 10 * BATON_NS_PER_S,
+                                   &out->deadline_ns);
+    }
+    if (baton_ok(&st) &&
+        (out->interval_ns < PROMETHEUS_NS_MIN || out->deadline_ns < PROMETHEUS_NS_MIN)) {
+        st = baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
+                               "prometheus: interval and deadline are at least 100 ms");
+    }
+    return st;
+}
+
+void controller_config_free(struct controller_config *config)
+{
+    if (config != NULL) {
+        baton_config_free(&config_schema, config);
+    }
+}

@@ -1,0 +1,78 @@
+/* config.h -- the controller's YAML file.
+ *
+ *   listen: [127.0.0.1:7070]        addresses of the API; unix:/path too
+ *   store: sqlite:/var/lib/baton/controller.db
+ *   logLevel: info                  error, warn, info, debug
+ *   logFormat: text                 text, json
+ *   swapsKept: 8192                 swaps that ended and are kept for traces and estimates
+ *   limits: {groups: 512, ...}      quotas; see deploy/docs/configuration.md
+ *   prometheus: {url: ...}          where checks of metrics ask; deploy/docs/configuration.md
+ *   tls:                            absent: plain
+ *     cert: server.crt
+ *     key: server.key
+ *     clientCa: ca.crt              given: clients must show a certificate signed by it
+ *
+ * Depends on: api/config.  Threads: any.  Ownership: the caller frees. */
+#ifndef CONTROLLER_SHELL_CONFIG_H
+#define CONTROLLER_SHELL_CONFIG_H
+
+#include "api/base/log.h"
+#include "api/base/status.h"
+#include "controller/core/controller.h"
+#include "controller/shell/prometheus.h"
+
+struct controller_tls {
+    char *cert;
+    char *key;
+    char *client_ca;
+};
+
+/* Members of 0 or null were not given. */
+struct controller_quotas {
+    unsigned models;
+    unsigned versions;
+    unsigned versions_kept;
+    unsigned rolls;
+    unsigned rolls_kept;
+    unsigned groups;
+    unsigned agents;
+    unsigned request_ids;
+    unsigned waits;
+    char *open_version_kept;
+    char *unknown_landed_kept;
+};
+
+struct controller_prometheus {
+    char *url;
+    char *interval;
+    char *deadline;
+    char *ca;
+    char *cert;
+    char *key;
+};
+
+struct controller_config {
+    char **listen;
+    unsigned listen_count;
+    char *store;
+    char *log_level;
+    char *log_format;
+    unsigned swaps_kept; /* 0: not given. */
+    struct controller_tls *tls;
+    struct controller_quotas *limits;         /* Null: not given. */
+    struct controller_prometheus *prometheus; /* Null: there is none. */
+};
+
+BATON_MUST_USE struct baton_status controller_config_load(const char *path,
+                                                          struct controller_config **out);
+/* The quotas that the file gives, 0 for the others; a value above the program's own bound is refused by
+ * its key. */
+BATON_MUST_USE struct baton_status controller_config_limits(const struct controller_config *config,
+                                                            struct controller_limits *out);
+/* Where metrics are asked for; a null URL without the section. */
+BATON_MUST_USE struct baton_status controller_config_prometheus(
+    const struct controller_config *config, struct prometheus_options *out);
+/* Null is fine. */
+void controller_config_free(struct controller_config *config);
+
+#endif /* config.h */

@@ -1,0 +1,411 @@
+/* daemon.c -- life of the controller's process; see daemon.h. */
+#include "controller/shell/daemon.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "api/base/arena.h"
+#include "api/base/clock.h"
+#include "api/base/log.h"
+#include "api/base/random.h"
+#include "controller/shell/endpoints.h"
+#include "controller/shell/perform.h"
+#include "controller/shell/prometheus.h"
+#include "controller/shell/routes.h"
+#include "controller/shell/session.h"
+#include "controller/shell/summaries.h"
+#include "controller/shell/watch.h"
+
+/* A watch of a large fleet begins with all its objects at once, before the network takes the first. */
+enum { DRAIN_GRACE_S = 5, STORE_RETRY_MS = 1000, BOOKMARK_S = 10, SEND_QUEUE_BYTES_MAX = 16 << 20 };
+
+/* A session of each agent, and as many watches and calls as before. */
+enum { CALLS_MAX = BATON_AGENTS_MAX + 16384 };
+
+/* --- the core --- */
+
+static struct baton_status load_record(void *context, struct record_ref record)
+{
+    struct daemon *daemon = context;
+    struct event event = { .kind = EVENT_LOAD,
+                           .now_ns = baton_clock_monotonic_ns(),
+                           .wall_ns = baton_clock_wall_ns(),
+                           .body.load = record };
+    (void)controller_step(daemon->core, &event);
+    return controller_load_status(daemon->core);
+}
+
+static void take_limit(uint32_t *limit, uint32_t given)
+{
+    *limit = given != 0 ? given : *limit;
+}
+
+static struct controller_limits limits_of(const struct daemon_options *options)
+{
+    struct controller_limits limits = controller_limits_default();
+    const struct controller_limits *given = options->limits;
+    take_limit(&limits.swaps_kept, options->swaps_kept);
+    if (given != NULL) {
+        take_limit(&limits.models, given->models);
+        take_limit(&limits.versions, given->versions);
+        take_limit(&limits.versions_kept, given->versions_kept);
+        take_limit(&limits.rolls, given->rolls);
+        take_limit(&limits.rolls_kept, given->rolls_kept);
+        take_limit(&limits.groups, given->groups);
+        take_limit(&limits.agents, given->agents);
+        take_limit(&limits.request_ids, given->request_ids);
+        take_limit(&limits.waits, given->waits);
+        limits.open_kept_ms = given->open_kept_ms != 0 ? given->open_kept_ms : limits.open_kept_ms;
+        limits.unknown_kept_ms =
+            given->unknown_kept_ms != 0 ? given->unknown_kept_ms : limits.unknown_kept_ms;
+    }
+    return limits;
+}
+
+/* A new core in fresh pages: only what it touches costs memory. */
+static struct baton_status make_core(struct daemon *daemon)
+{
+    struct controller_limits limits = limits_of(&daemon->options);
+    uint8_t seed[CONTROLLER_SEED_BYTES];
+    if (daemon->memory != NULL) {
+        (void)munmap(daemon->memory, daemon->memory_bytes);
+    }
+    daemon->core = NULL;
+    daemon->memory_bytes = controller_bytes(&limits);
+    daemon->memory = mmap(NULL, daemon->memory_bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (daemon->memory == MAP_FAILED) {
+        daemon->memory = NULL;
+        return baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT,
+                                 "no memory for the core: %zu bytes", daemon->memory_bytes);
+    }
+    struct baton_arena arena = baton_arena_of(daemon->memory, daemon->memory_bytes);
+    baton_random_secure(seed, sizeof(seed));
+    daemon->core = controller_init(&arena, &limits, seed);
+    baton_assert(daemon->core != NULL);
+    return baton_status_ok();
+}
+
+static struct baton_status load_core(struct daemon *daemon, struct store_start *start)
+{
+    struct baton_status st = make_core(daemon);
+    if (baton_ok(&st)) {
+        st = store_acquire_epoch(daemon->store, start);
+    }
+    if (baton_ok(&st)) {
+        st = store_load(daemon->store, load_record, daemon);
+    }
+    return st;
+}
+
+/* Builds the core from the store and starts it under a new epoch. */
+static struct baton_status build_core(struct daemon *daemon)
+{
+    struct store_start start;
+    daemon->rebuild = false;
+    daemon->deferred = false;
+    struct baton_status st = load_core(daemon, &start);
+    if (!baton_ok(&st)) {
+        daemon->core = NULL;
+        return st;
+    }
+    struct event event = { .kind = EVENT_STARTED,
+                           .body.started = { start.epoch, start.revision, start.log_next_number } };
+    daemon_step(daemon, &event);
+    daemon->past_count = 0;
+    daemon->past_base = view_revision(daemon->core);
+    struct baton_log_field fields[] = { BATON_LOG_NUMBER("generation", start.epoch.generation),
+                                        BATON_LOG_NUMBER("epoch", start.epoch.n),
+                                        BATON_LOG_NUMBER("revision", start.revision) };
+    baton_log_fields(BATON_LOG_INFO, "controller", "core started", fields, 3);
+    return st;
+}
+
+/* The core ran ahead of what is stored: everybody who waits is told, and the truth is read again. */
+static void rebuild(struct daemon *daemon)
+{
+    if (daemon->core != NULL) {
+        perform_fail_all(daemon, &daemon->store_status);
+        watch_end_all(daemon, &daemon->store_status);
+    }
+    rpc_health_set_all(daemon->server, RPC_HEALTH_NOT_SERVING);
+    struct baton_status st = build_core(daemon);
+    if (!baton_ok(&st)) {
+        daemon->store_status = st;
+        daemon->rebuild = true;
+        baton_log_status(BATON_LOG_ERROR, "controller", "cannot read the store; trying again", &st);
+    }
+    if (daemon->rebuild) { /* Also when the new core's first change was refused. */
+        daemon->retry_ns = baton_clock_monotonic_ns() + STORE_RETRY_MS * BATON_NS_PER_MS;
+    } else {
+        rpc_health_set_all(daemon->server, RPC_HEALTH_SERVING);
+    }
+}
+
+void daemon_step(struct daemon *daemon, struct event *event)
+{
+    daemon->deferred = false;
+    if (daemon->core == NULL || daemon->rebuild) {
+        return;
+    }
+    daemon->deferred = event->more;
+    daemon->deferred_count = event->more ? daemon->deferred_count + 1 : 0;
+    event->now_ns = baton_clock_monotonic_ns();
+    event->wall_ns = baton_clock_wall_ns();
+    struct actions actions = controller_step(daemon->core, event);
+    for (size_t i = 0; i < actions.count && !daemon->rebuild; i++) {
+        perform(daemon, &actions.items[i]);
+    }
+    if (!daemon->deferred) { /* Else the core knows what may not be shown yet. */
+        watch_step_ended(daemon);
+    }
+}
+
+bool daemon_is_ready(struct daemon *daemon, struct rpc_call *call)
+{
+    if (daemon->core != NULL && !daemon->rebuild) {
+        return true;
+    }
+    rpc_finish(call, &daemon->store_status);
+    return false;
+}
+
+static struct pending *pend(struct daemon *daemon, struct rpc_call *call, struct request *request,
+                            pending_answer_fn *answer)
+{
+    struct pending *pending = calloc(1, sizeof(*pending));
+    baton_assert(pending != NULL);
+    pending->handle = ++daemon->last_handle;
+    pending->call = call;
+    pending->answer = answer;
+    pending->next = daemon->pendings;
+    daemon->pendings = pending;
+    request->handle = pending->handle;
+    return pending;
+}
+
+void daemon_pend(struct daemon *daemon, struct rpc_call *call, struct request *request,
+                 pending_answer_fn *answer)
+{
+    (void)pend(daemon, call, request, answer);
+}
+
+void daemon_request(struct daemon *daemon, struct rpc_call *call, struct request *request,
+                    pending_answer_fn *answer, void *data)
+{
+    pend(daemon, call, request, answer)->data = data;
+    struct event event = { .kind = EVENT_REQUEST, .body.request = *request };
+    daemon_step(daemon, &event);
+}
+
+/* --- posting --- */
+
+bool daemon_post_any(struct daemon *daemon, baton_mailbox_work_fn *run, void *argument)
+{
+    return baton_mailbox_post(daemon->mailbox, run, argument);
+}
+
+void daemon_post(struct daemon *daemon, struct rpc_call *call, baton_mailbox_work_fn *run)
+{
+    struct rpc_call *held = rpc_call_ref(call);
+    if (!baton_mailbox_post(daemon->mailbox, run, held)) {
+        struct baton_status st =
+            baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT,
+                              "the controller has %d calls waiting", DAEMON_MAILBOX);
+        rpc_finish(call, &st);
+        rpc_call_unref(held);
+    }
+}
+
+/* --- the loop --- */
+
+static uint64_t next_deadline(const struct daemon *daemon)
+{
+    if (daemon->deposed) {
+        return UINT64_MAX;
+    }
+    if (daemon->rebuild || daemon->core == NULL) {
+        return daemon->retry_ns;
+    }
+    uint64_t bookmark = daemon->watchers != NULL || daemon->endpoint_watchers != NULL
+                            ? baton_clock_monotonic_ns() + BOOKMARK_S * BATON_NS_PER_S
+                            : UINT64_MAX;
+    uint64_t core = controller_deadline_ns(daemon->core);
+    uint64_t endpoints = endpoints_deadline_ns(daemon);
+    uint64_t first = core < bookmark ? core : bookmark;
+    uint64_t summaries = summaries_deadline_ns(daemon);
+    uint64_t rolls = watch_rolls_deadline_ns(daemon);
+    first = first < summaries ? first : summaries;
+    first = first < rolls ? first : rolls;
+    uint64_t metrics = prometheus_deadline_ns(daemon->prometheus);
+    first = first < metrics ? first : metrics;
+    return first < endpoints ? first : endpoints;
+}
+
+static void run_due(struct daemon *daemon)
+{
+    uint64_t now = baton_clock_monotonic_ns();
+    if (daemon->deposed) {
+        return;
+    }
+    if ((daemon->rebuild || daemon->core == NULL) && now >= daemon->retry_ns) {
+        rebuild(daemon);
+    } else if (daemon->core != NULL && now >= controller_deadline_ns(daemon->core)) {
+        struct event event = { .kind = EVENT_TIMER };
+        daemon_step(daemon, &event);
+    }
+    watch_rolls_run(daemon);
+    if (daemon->core != NULL && !daemon->rebuild) {
+        prometheus_run(daemon->prometheus, now);
+    }
+    watch_send_bookmarks(daemon, now, BOOKMARK_S * BATON_NS_PER_S);
+    summaries_run(daemon, now);
+    endpoints_run(daemon, now, BOOKMARK_S * BATON_NS_PER_S);
+}
+
+static void stop_work(void *target, void *argument)
+{
+    (void)argument;
+    ((struct daemon *)target)->stopping = true;
+}
+
+void daemon_stop(struct daemon *daemon)
+{
+    baton_mailbox_post_sure(daemon->mailbox, stop_work, NULL);
+}
+
+/* Ends what does not end by itself, while the loop still answers. */
+static void *drain_thread(void *argument)
+{
+    struct daemon *daemon = argument;
+    rpc_server_drain(daemon->server, DRAIN_GRACE_S * BATON_NS_PER_S);
+    baton_mailbox_post_sure(daemon->mailbox, stop_work, NULL);
+    return NULL;
+}
+
+/* Nobody may see what the core has only taken in: unless another report is at hand, what follows is done now. */
+static void end_deferral(struct daemon *daemon)
+{
+    if (daemon->deferred && !session_is_next(daemon)) {
+        struct event event = { .kind = EVENT_TIMER };
+        daemon_step(daemon, &event);
+    }
+}
+
+static void loop(struct daemon *daemon)
+{
+    daemon->stopping = false;
+    while (!daemon->stopping) {
+        struct baton_mailbox_item item;
+        if (baton_mailbox_take(daemon->mailbox, next_deadline(daemon), &item)) {
+            item.run(daemon, item.argument);
+        }
+        end_deferral(daemon);
+        if (!daemon->deferred) {
+            run_due(daemon);
+        }
+    }
+}
+
+void daemon_run(struct daemon *daemon)
+{
+    pthread_t thread;
+    rpc_server_start(daemon->server);
+    rebuild(daemon);
+    if (!daemon->deposed) { /* Its first change may have been refused already. */
+        loop(daemon);
+    }
+    baton_log(BATON_LOG_INFO, "controller", "draining");
+    if (daemon->deposed) {
+        perform_fail_all(daemon, &daemon->store_status);
+        watch_end_all(daemon, &daemon->store_status);
+    }
+    perform_end_waits(daemon);
+    if (pthread_create(&thread, NULL, drain_thread, daemon) == 0) {
+        loop(daemon);
+        (void)pthread_join(thread, NULL);
+    } else { /* No thread left: nobody answers meanwhile, but all calls come back. */
+        (void)drain_thread(daemon);
+        loop(daemon);
+    }
+    baton_log(BATON_LOG_INFO, "controller", "stopped");
+}
+
+/* --- create and destroy --- */
+
+static struct baton_status create_prometheus(struct daemon *daemon)
+{
+    static const struct prometheus_options none = { .interval_ns = 15 * BATON_NS_PER_S };
+    const struct prometheus_options *given = daemon->options.prometheus;
+    return prometheus_create(given != NULL ? given : &none, daemon, &daemon->prometheus);
+}
+
+static struct baton_status create_server(struct daemon *daemon)
+{
+    struct rpc_server_options options = { .routes = routes_all(),
+                                          .routes_count = routes_count(),
+                                          .context = daemon,
+                                          .listeners = daemon->options.listeners,
+                                          .listeners_count = daemon->options.listeners_count,
+                                          .calls_max = CALLS_MAX,
+                                          .send_queue_bytes_max = SEND_QUEUE_BYTES_MAX };
+    return rpc_server_create(&options, &daemon->server);
+}
+
+struct baton_status daemon_create(const struct daemon_options *options, struct daemon **out)
+{
+    struct daemon *daemon = calloc(1, sizeof(*daemon));
+    baton_assert(daemon != NULL);
+    daemon->options = *options;
+    daemon->past = calloc(DAEMON_PAST_CHANGES, sizeof(*daemon->past));
+    baton_assert(daemon->past != NULL);
+    daemon->store_status = baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
+                                             "the controller is starting");
+    struct baton_status st = baton_mailbox_create(DAEMON_MAILBOX, &daemon->mailbox);
+    if (baton_ok(&st)) {
+        st = store_open(options->store_address, baton_clock_wall_ns(), &daemon->store);
+    }
+    if (baton_ok(&st)) {
+        st = create_server(daemon);
+    }
+    if (baton_ok(&st)) {
+        st = create_prometheus(daemon);
+    }
+    if (!baton_ok(&st)) {
+        daemon_destroy(daemon);
+        return st;
+    }
+    *out = daemon;
+    return st;
+}
+
+void daemon_destroy(struct daemon *daemon)
+{
+    struct baton_mailbox_item item;
+    if (daemon == NULL) {
+        return;
+    }
+    if (daemon->server != NULL) {
+        perform_fail_all(daemon, &daemon->store_status);
+        watch_end_all(daemon, &daemon->store_status);
+    }
+    prometheus_destroy(daemon->prometheus);
+    /* What was posted after the loop's end still holds calls; it finds no core and lets them go. */
+    daemon->core = NULL;
+    while (daemon->mailbox != NULL && baton_mailbox_take(daemon->mailbox, 0, &item)) {
+        item.run(daemon, item.argument);
+    }
+    rpc_server_destroy(daemon->server);
+    store_close(daemon->store);
+    baton_mailbox_destroy(daemon->mailbox);
+    if (daemon->memory != NULL) {
+        (void)munmap(daemon->memory, daemon->memory_bytes);
+    }
+    free(daemon->batch);
+    free(daemon->late_rolls);
+    free(daemon->sessions);
+    free(daemon->past);
+    free(daemon);
+}

@@ -1,0 +1,249 @@
+/* main.c -- baton-controller: options, wiring, signals, exit codes. */
+#include <argp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/base/log.h"
+#include "controller/shell/config.h"
+#include "controller/shell/daemon.h"
+
+enum { LISTENERS_MAX = 8, EXIT_BAD_START = 1, EXIT_USAGE = 2, EXIT_DEPOSED = 3 };
+
+static const char doc[] =
+    "Knows every version and every group, schedules swaps under the availability budget, and "
+    "answers "
+    "operators, agents and dashboards over gRPC.\vOptions win over the file. Example:\n"
+    "  baton-controller --listen 127.0.0.1:7070 --store sqlite:/var/lib/baton/controller.db\n"
+    "SIGTERM drains. Exit codes: 0 stopped, 1 could not start, 2 usage, 3 another controller took "
+    "over the "
+    "store.";
+
+static const struct argp_option options[] = {
+    { "config", 'c', "FILE", 0, "YAML file (deploy/docs/configuration.md)", 0 },
+    { "listen", 'l', "ADDRESS", 0,
+      "host:port or unix:/path; may come again (default 127.0.0.1:7070)", 0 },
+    { "store", 's', "ADDRESS", 0,
+      "sqlite:PATH, etcd:URL,...[/PREFIX][?OPTIONS] (deploy/docs/etcd.md) or memory: (default "
+      "sqlite:/var/lib/baton/controller.db)",
+      0 },
+    { "log-level", 'v', "LEVEL", 0, "error, warn, info or debug (default info)", 0 },
+    { "log-json", 'j', NULL, 0, "Lines as JSON", 0 },
+    { NULL, 0, NULL, 0, NULL, 0 }
+};
+
+struct arguments {
+    const char *config;
+    const char *listen[LISTENERS_MAX];
+    size_t listen_count;
+    const char *store;
+    const char *log_level;
+    bool log_json;
+};
+
+static void take_listener(struct arguments *arguments, const char *address,
+                          const struct argp_state *state)
+{
+    if (arguments->listen_count == LISTENERS_MAX) {
+        argp_error(state, "at most %d --listen", LISTENERS_MAX);
+    }
+    arguments->listen[arguments->listen_count++] = address;
+}
+
+static error_t parse_key(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case 'c': arguments->config = argument; return 0;
+    case 'l': take_listener(arguments, argument, state); return 0;
+    case 's': arguments->store = argument; return 0;
+    case 'v': arguments->log_level = argument; return 0;
+    case 'j': arguments->log_json = true; return 0;
+    case ARGP_KEY_ARG: argp_error(state, "'%s' is too much", argument); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int fail(const struct baton_status *st)
+{
+    (void)fprintf(stderr, "baton-controller: %s\n", st->message);
+    if (st->hint[0] != '\0') {
+        (void)fprintf(stderr, "baton-controller: %s\n", st->hint);
+    }
+    return EXIT_BAD_START;
+}
+
+/* What the file says, where the command line says nothing. */
+static struct baton_status merge(struct arguments *arguments,
+                                 const struct controller_config *config)
+{
+    enum baton_log_level level = BATON_LOG_INFO;
+    if (config != NULL && arguments->listen_count == 0) {
+        for (unsigned i = 0; i < config->listen_count; i++) {
+            arguments->listen[arguments->listen_count++] = config->listen[i];
+        }
+    }
+    if (arguments->listen_count == 0) {
+        arguments->listen[arguments->listen_count++] = "127.0.0.1:7070";
+    }
+    if (arguments->store == NULL) {
+        arguments->store = config != NULL && config->store != NULL
+                               ? config->store
+                               : "sqlite:/var/lib/baton/controller.db";
+    }
+    if (arguments->log_level == NULL) {
+        arguments->log_level =
+            config != NULL && config->log_level != NULL ? config->log_level : "info";
+    }
+    if (!baton_log_level_parse(arguments->log_level, &level)) {
+        return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
+                                 "logLevel: '%.20s' is unknown; write error, warn, info or debug",
+                                 arguments->log_level);
+    }
+    if (config != NULL && config->swaps_kept > BATON_SWAPS_MAX) {
+        return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
+                                 "swapsKept: %u is above %d", config->swaps_kept, BATON_SWAPS_MAX);
+    }
+    const char *format = config != NULL && config->log_format != NULL ? config->log_format : "text";
+    bool json = strcmp(format, "json") == 0;
+    if (!json && strcmp(format, "text") != 0) {
+        return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
+                                 "logFormat: '%.20s' is unknown; write text or json", format);
+    }
+    baton_log_configure(level, json || arguments->log_json);
+    return baton_status_ok();
+}
+
+/* Waits for SIGTERM or SIGINT and stops the daemon. */
+static void *signal_thread(void *argument)
+{
+    sigset_t set;
+    int signal_number = 0;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigwait(&set, &signal_number);
+    daemon_stop(argument);
+    return NULL;
+}
+
+static void block_signals(void)
+{
+    sigset_t set;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigaddset(&set, SIGPIPE);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+/* Whoever reaches a plain listener may do everything. */
+static bool is_exposed(const struct rpc_listener *listener)
+{
+    static const char *const local[] = { "unix:", "127.", "localhost:", "[::1]:" };
+    for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++) {
+        if (strncmp(listener->address, local[i], strlen(local[i])) == 0) {
+            return false;
+        }
+    }
+    return listener->tls == NULL || !listener->tls->require_client;
+}
+
+static void say_ready(const struct daemon *daemon)
+{
+    for (size_t i = 0; i < daemon->options.listeners_count; i++) {
+        const char *address = daemon->options.listeners[i].address;
+        struct baton_log_field fields[] = { BATON_LOG_TEXT("address", address),
+                                            BATON_LOG_NUMBER("port",
+                                                             rpc_server_port(daemon->server, i)) };
+        baton_log_fields(BATON_LOG_INFO, "controller", "listening", fields, 2);
+        if (is_exposed(&daemon->options.listeners[i])) {
+            baton_log_fields(
+                BATON_LOG_WARN, "controller",
+                "other machines reach this address without a certificate: set tls with "
+                "clientCa",
+                fields, 1);
+        }
+    }
+}
+
+static int run(const struct daemon_options *daemon_options)
+{
+    struct daemon *daemon = NULL;
+    pthread_t thread;
+    struct baton_status st = daemon_create(daemon_options, &daemon);
+    if (!baton_ok(&st)) {
+        return fail(&st);
+    }
+    int error = pthread_create(&thread, NULL, signal_thread, daemon);
+    if (error != 0) {
+        daemon_destroy(daemon);
+        st = baton_status_errno(error, "pthread_create", "signals");
+        return fail(&st);
+    }
+    say_ready(daemon);
+    daemon_run(daemon);
+    bool deposed = daemon->deposed;
+    if (deposed) { /* The signal's thread still waits. */
+        (void)pthread_kill(thread, SIGTERM);
+    }
+    (void)pthread_join(thread, NULL);
+    daemon_destroy(daemon);
+    return deposed ? EXIT_DEPOSED : 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp argp = { .options = options, .parser = parse_key, .doc = doc };
+    struct arguments arguments = { .listen_count = 0 };
+    struct controller_config *config = NULL;
+    struct rpc_listener listeners[LISTENERS_MAX];
+    struct rpc_tls tls;
+    argp_program_version = "baton-controller " BATON_VERSION;
+    argp_err_exit_status = EXIT_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &arguments) != 0) {
+        return EXIT_USAGE;
+    }
+    block_signals();
+    struct baton_status st = arguments.config != NULL
+                                 ? controller_config_load(arguments.config, &config)
+                                 : baton_status_ok();
+    if (baton_ok(&st)) {
+        st = merge(&arguments, config);
+    }
+    struct controller_limits limits = { 0 };
+    struct prometheus_options prometheus;
+    if (baton_ok(&st) && config != NULL) {
+        st = controller_config_limits(config, &limits);
+    }
+    if (baton_ok(&st) && config != NULL) {
+        st = controller_config_prometheus(config, &prometheus);
+    }
+    if (!baton_ok(&st)) {
+        controller_config_free(config);
+        return fail(&st);
+    }
+    bool use_tls = config != NULL && config->tls != NULL;
+    if (use_tls) {
+        tls = (struct rpc_tls){ .cert_file = config->tls->cert,
+                                .key_file = config->tls->key,
+                                .ca_file = config->tls->client_ca,
+                                .require_client = config->tls->client_ca != NULL };
+    }
+    for (size_t i = 0; i < arguments.listen_count; i++) {
+        bool is_unix = strncmp(arguments.listen[i], "unix:", 5) == 0;
+        listeners[i] =
+            (struct rpc_listener){ arguments.listen[i], use_tls && !is_unix ? &tls : NULL };
+    }
+    struct daemon_options daemon_options = { arguments.store,
+                                             listeners,
+                                             arguments.listen_count,
+                                             config != NULL ? config->swaps_kept : 0,
+                                             &limits,
+                                             config != NULL ? &prometheus : NULL };
+    int code = run(&daemon_options);
+    controller_config_free(config);
+    return code;
+}

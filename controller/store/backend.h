@@ -1,0 +1,40 @@
+/* backend.h -- what a store backend offers to store.c; the contracts are those of store.h.
+ *
+ * Depends on: store.h.  Threads: as store.h.  Ownership: a backend embeds struct store first. */
+#ifndef CONTROLLER_STORE_BACKEND_H
+#define CONTROLLER_STORE_BACKEND_H
+
+#include "controller/store/store.h"
+
+struct store_backend {
+    void (*close)(struct store *store);
+    struct baton_status (*acquire_epoch)(struct store *store, struct store_start *out);
+    struct baton_status (*raise_generation)(struct store *store, uint64_t floor);
+    struct baton_status (*load)(struct store *store, store_visit_fn visit, void *context);
+    struct baton_status (*commit)(struct store *store, const struct transaction *transaction);
+    struct baton_status (*list_log)(struct store *store, uint64_t after, uint32_t limit,
+                                    store_visit_log_fn visit, void *context);
+    uint64_t (*revision)(const struct store *store);
+};
+
+struct store {
+    const struct store_backend *backend;
+};
+
+/* 'path' is what follows "sqlite:" in the address. */
+BATON_MUST_USE struct baton_status sqlite_store_open(const char *path, uint64_t wall_ns,
+                                                     struct store **out);
+/* 'address' is what follows "etcd:"; see etcd_address.h. */
+BATON_MUST_USE struct baton_status etcd_store_open(const char *address, uint64_t wall_ns,
+                                                   struct store **out);
+BATON_MUST_USE struct baton_status memory_store_open(uint64_t wall_ns, struct store **out);
+
+/* The generation of a store that is made at 'wall_ns': its second, so that it is above that of a
+ * store that was made before it and lost. */
+uint64_t store_first_generation(uint64_t wall_ns);
+
+/* OK, or why a transaction may not be committed now. */
+BATON_MUST_USE struct baton_status store_check(struct epoch stored, uint64_t revision,
+                                               const struct transaction *transaction);
+
+#endif /* backend.h */

@@ -1,0 +1,38 @@
+/* etcd_client.h -- calls to a cluster of etcd: all members in turn, login, deadline.
+ *
+ * A read is tried at one member after the other until the deadline.  A write goes on only while it is
+ * certain that nothing was done; once that is in doubt the call ends, and the caller finds out by
+ * reading (etcd_write.h).  An answer of another cluster than the first one (a member that was set up
+ * anew) is not believed.
+ *
+ * Depends on: etcd_http.h, etcd_answer.h.  Threads: one at a time.
+ * Ownership: etcd_client_open/close; the address is borrowed and must outlive it. */
+#ifndef CONTROLLER_STORE_ETCD_CLIENT_H
+#define CONTROLLER_STORE_ETCD_CLIENT_H
+
+#include "controller/store/etcd_address.h"
+#include "controller/store/etcd_answer.h"
+
+struct etcd_client;
+
+BATON_MUST_USE struct baton_status etcd_client_open(const struct etcd_address *address,
+                                                    struct etcd_client **out);
+void etcd_client_close(struct etcd_client *client);
+
+enum etcd_call_kind { ETCD_CALL_READ, ETCD_CALL_WRITE };
+
+/* Until when an operation that begins now may last (monotonic). */
+uint64_t etcd_client_deadline_ns(const struct etcd_client *client);
+
+/* Posts 'body' to "/v3/<path>".  OK: answered without an error; free 'out' in any case.
+ * DEADLINE_EXCEEDED STORE_UNAVAILABLE: of a write, and only then: it may have been done, now or later.
+ * RESOURCE_EXHAUSTED LIMIT: also when the answer was longer than ETCD_ANSWER_BYTES_MAX. */
+BATON_MUST_USE struct baton_status etcd_client_call(struct etcd_client *client, const char *path,
+                                                    enum etcd_call_kind kind,
+                                                    struct baton_bytes body, uint64_t deadline_ns,
+                                                    struct etcd_answer *out);
+
+/* Id of the cluster that answered; 0: none did yet. */
+uint64_t etcd_client_cluster(const struct etcd_client *client);
+
+#endif /* etcd_client.h */

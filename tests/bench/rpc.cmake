@@ -1,0 +1,6 @@
+# Calls a second of api/rpc against the bare core.
+if(NOT BATON_FUZZ)
+  add_executable(rpc_bench ${CMAKE_CURRENT_LIST_DIR}/rpc_bench.c ${CMAKE_CURRENT_LIST_DIR}/rpc_bare.c
+    ${CMAKE_CURRENT_LIST_DIR}/ratio.c)
+  target_link_libraries(rpc_bench PRIVATE baton_rpc baton_options ${BATON_GRPC} ${BATON_GPR})
+endif()

@@ -1,0 +1,8 @@
+# Figures of transport/, each a ratio to an anchor of the same run.
+if(NOT BATON_FUZZ)
+  foreach(bench digest values landing)
+    add_executable(${bench}_bench
+      ${CMAKE_CURRENT_LIST_DIR}/${bench}_bench.c ${CMAKE_CURRENT_LIST_DIR}/ratio.c)
+    target_link_libraries(${bench}_bench PRIVATE baton_transport baton_options)
+  endforeach()
+endif()

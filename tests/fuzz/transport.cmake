@@ -1,0 +1,5 @@
+# Fuzz targets of transport/model.
+baton_fuzz(safetensors_fuzz
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/safetensors_fuzz.c LIBS baton_transport_model)
+baton_fuzz(manifest_fuzz
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/manifest_fuzz.c LIBS baton_transport_model)

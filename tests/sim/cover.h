@@ -1,0 +1,36 @@
+/* cover.h -- which states, reasons, verbs and faults the worlds reached.
+ *
+ * Counters over all worlds of a process; main.c adds those of its workers together.
+ *
+ * Depends on: nothing.  Threads: one.  Ownership: static memory. */
+#ifndef TESTS_SIM_COVER_H
+#define TESTS_SIM_COVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum cover_kind {
+    COVER_GROUP_STATE, /* As reported to a controller. */
+    COVER_PHASE,       /* Of an agent's group, and from which it was entered. */
+    COVER_BLOCKED,
+    COVER_VERB,
+    COVER_OUTCOME,
+    COVER_FATE,
+    COVER_ENGINE_FAULT, /* Operation and fault. */
+    COVER_ROLL_STATE,
+    COVER_JOURNAL,
+    COVER_PACKET_LOST,
+    COVER_PEER,    /* Verbs that arrived at a follower. */
+    COVER_OPERATE, /* Break-glass. */
+    COVER_KINDS
+};
+
+enum { COVER_VALUES = 4096 };
+
+void cover(enum cover_kind kind, uint32_t value);
+uint64_t *cover_counters(void);
+/* Prints all that was never reached and has no excuse; how many. */
+uint32_t cover_missing(FILE *out, bool all);
+
+#endif /* cover.h */

@@ -1,0 +1,412 @@
+/* agent_shell_peer_test.c -- SwapPeer: messages to and from plain structs, and real links on loopback. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/shell/peer_link.h"
+#include "agent/shell/peer_message.h"
+#include "agent/shell/peer_server.h"
+#include "api/base/clock.h"
+#include "api/wire/wire.h"
+#include "baton/v1/swap_peer.pb-c.h"
+
+static struct agent_peer_command command_of(enum agent_peer_verb verb)
+{
+    struct agent_peer_command command = {
+        .verb = verb,
+        .leader = "a0",
+        .group = "g0",
+        .model = "m",
+        .fence = { { 1, 2 }, 3, 4, UINT64_C(5) << 32 | 6 },
+        .timeout_ns = 7 * BATON_NS_PER_MS,
+        .ticket = { .uid = "u",
+                    .number = 4,
+                    .epoch = { 1, 2 },
+                    .owner_term = 3,
+                    .group = "g0",
+                    .from = { 1, "11" },
+                    .to = { 2, "22" },
+                    .policy = { .in_flight = AGENT_IN_FLIGHT_ABORT,
+                                .arrivals = AGENT_ARRIVALS_REFUSE,
+                                .swap_deadline_ns = 8 * BATON_NS_PER_MS,
+                                .drain_deadline_ns = 9 * BATON_NS_PER_MS,
+                                .barrier_deadline_ns = 10 * BATON_NS_PER_MS,
+                                .allow_recreate = true,
+                                .drain_expiry = AGENT_DRAIN_KEEP,
+                                .kv = AGENT_KV_SALT,
+                                .hooks_count = 2,
+                                .hooks = { { AGENT_HOOK_BEFORE_PAUSE, "http://r:1/a",
+                                             11 * BATON_NS_PER_MS },
+                                           { AGENT_HOOK_AFTER_PROBE, "http://r:1/b",
+                                             12 * BATON_NS_PER_MS } } },
+                    .rejoin = true,
+                    .barrier = true },
+    };
+    if (verb == AGENT_PEER_COMMIT || verb == AGENT_PEER_COMPARE || verb == AGENT_PEER_END) {
+        command.version = (struct agent_version){ 2, "22" };
+    }
+    if (verb == AGENT_PEER_OPEN || verb == AGENT_PEER_REOPEN || verb == AGENT_PEER_END) {
+        command.outcome = AGENT_OUTCOME_APPLY_FAILED;
+        command.committed = verb == AGENT_PEER_END;
+    }
+    if (verb == AGENT_PEER_SLEEP) {
+        command.drain_ns = 9 * BATON_NS_PER_MS;
+    }
+    if (verb == AGENT_PEER_ASK) {
+        strcpy(command.asked, "asked");
+    }
+    return command;
+}
+
+/* Through the bytes, as the network does it. */
+static void *through_bytes(void *message, const ProtobufCMessageDescriptor *type)
+{
+    uint8_t bytes[16384];
+    ProtobufCMessage *out = NULL;
+    size_t size = baton_wire_size(message);
+    cr_assert_lt(size, sizeof(bytes));
+    baton_wire_encode(message, bytes);
+    struct baton_status st =
+        baton_wire_decode(type, (struct baton_bytes){ bytes, size }, NULL, &out);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    baton_wire_free(message);
+    return out;
+}
+
+/* Each verb comes out as it went in, with its ticket and its fence. */
+Test(agent_shell_peer, commands_round_trip)
+{
+    for (int verb = AGENT_PEER_WATCH; verb < AGENT_PEER_VERBS; verb++) {
+        struct agent_peer_command sent = command_of((enum agent_peer_verb)verb);
+        struct agent_peer_command got;
+        struct link_memory memory = { .count = 0 };
+        void *message =
+            through_bytes(peer_command_message(&sent), &baton__v1__link_request__descriptor);
+        struct baton_status st = peer_command_from(message, &got, &memory);
+        cr_assert(baton_ok(&st), "%s: %s", agent_peer_verb_name(sent.verb), st.message);
+        cr_assert_eq(memcmp(&sent, &got, sizeof(sent)), 0, "%s", agent_peer_verb_name(sent.verb));
+        link_memory_free(&memory);
+        baton_wire_free(message);
+    }
+}
+
+Test(agent_shell_peer, a_heartbeat_says_what_to_land)
+{
+    struct agent_source sources[2] = { { "file", "/v/1", "a0" }, { "file", "/v/2", "a1" } };
+    struct agent_version_goal goal = { { 2, "22" }, "uid", 99, sources, 2 };
+    struct agent_peer_command sent = command_of(AGENT_PEER_WATCH);
+    struct agent_peer_command got;
+    struct link_memory memory = { .count = 0 };
+    sent.stage = &goal;
+    sent.sleep = true;
+    void *message =
+        through_bytes(peer_command_message(&sent), &baton__v1__link_request__descriptor);
+    struct baton_status st = peer_command_from(message, &got, &memory);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_assert_null(got.target);
+    cr_assert(got.sleep);
+    cr_assert_eq(got.stage->bytes, 99);
+    cr_assert_eq(got.stage->sources_count, 2);
+    cr_assert_str_eq(got.stage->sources[1].location, "/v/2");
+    link_memory_free(&memory);
+    baton_wire_free(message);
+}
+
+static void expect_refused(Baton__V1__LinkRequest *request, const char *says)
+{
+    struct agent_peer_command got;
+    struct link_memory memory = { .count = 0 };
+    struct baton_status st = peer_command_from(request, &got, &memory);
+    cr_assert_eq(st.code, BATON_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(st.message, says), "%s", st.message);
+    link_memory_free(&memory);
+    baton_wire_free(request);
+}
+
+Test(agent_shell_peer, refuses_by_field)
+{
+    struct agent_peer_command command = command_of(AGENT_PEER_OPEN);
+    expect_refused(baton_wire_new(&baton__v1__link_request__descriptor), "command: is missing");
+    Baton__V1__LinkRequest *request = peer_command_message(&command);
+    request->command->command_case = BATON__V1__PEER_COMMAND__COMMAND__NOT_SET;
+    expect_refused(request, "it needs an upgrade");
+    request = peer_command_message(&command);
+    request->command->fence->step = 0;
+    expect_refused(request, "fence.step: is missing");
+    request = peer_command_message(&command);
+    request->command->open_gate->outcome = (Baton__V1__SwapOutcome)99;
+    expect_refused(request, "outcome: is unknown");
+}
+
+/* Of a leader that is newer: the command comes through, and the follower answers why it cannot. */
+Test(agent_shell_peer, policy_that_cannot_be_read)
+{
+    struct agent_peer_command command = command_of(AGENT_PEER_CLOSE);
+    struct agent_peer_command got;
+    struct link_memory memory = { .count = 0 };
+    Baton__V1__LinkRequest *request = peer_command_message(&command);
+    request->command->ticket->policy = NULL;
+    struct baton_status st = peer_command_from(request, &got, &memory);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_assert_str_eq(got.ticket.policy.unreadable, "policy: is missing");
+    link_memory_free(&memory);
+    baton_wire_free(request);
+}
+
+static struct agent_peer_result result_of(const struct agent_engine_report *engine)
+{
+    return (struct agent_peer_result){
+        .group = "g0",
+        .step = 6,
+        .ok = true,
+        .gone = true,
+        .message = "why",
+        .asked = AGENT_PEER_OUTCOME_COMMITTED,
+        .times = { .load_ns = 1, .finalize_ns = 2, .verify_ns = 3 },
+        .held = 4,
+        .state = { .known = true,
+                   .fence = { { 1, 2 }, 3, 4, 5 },
+                   .committed = { 1, "11" },
+                   .needs_ticket = true,
+                   .may_sleep = true,
+                   .open_uid = "u",
+                   .open_from = { 1, "11" },
+                   .open_to = { 2, "22" },
+                   .prepared = true,
+                   .open_committed = true,
+                   .ready = true,
+                   .serving = true,
+                   .out = true,
+                   .busy = true,
+                   .can_restore = true,
+                   .advisory = true,
+                   .landed = { "11", "22" },
+                   .staged_bytes = 6,
+                   .level = AGENT_LEVEL_COPIED,
+                   .blocked = "NO_MEMORY",
+                   .message = "full",
+                   .engines = engine,
+                   .engines_count = 1 },
+    };
+}
+
+Test(agent_shell_peer, results_round_trip)
+{
+    struct agent_engine_config config = { .name = "e1", .kind = "vllm", .endpoint = "http://x:1" };
+    struct agent_engine_facts facts = {
+        .incarnation = "life", .world_size = 2, .way_in = AGENT_WAY_IN_PLUGIN, .software = "0.32.0"
+    };
+    struct agent_engine_report engine = {
+        .config = &config, .facts = &facts, .label = "7", .gate = "open", .reachable = true
+    };
+    struct agent_peer_result sent = result_of(&engine);
+    struct agent_peer_result got;
+    struct link_memory memory = { .count = 0 };
+    void *message =
+        through_bytes(peer_result_message(&sent), &baton__v1__link_response__descriptor);
+    struct baton_status st = peer_result_from(message, &got, &memory);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_assert_eq(got.state.engines_count, 1);
+    const struct agent_engine_report *told = &got.state.engines[0];
+    cr_assert_str_eq(told->config->name, "e1");
+    cr_assert_str_eq(told->config->endpoint, "http://x:1");
+    cr_assert_str_eq(told->facts->incarnation, "life");
+    cr_assert_eq(told->facts->way_in, AGENT_WAY_IN_PLUGIN);
+    cr_assert_str_eq(told->label, "7");
+    cr_assert_str_eq(told->gate, "open");
+    cr_assert(told->reachable);
+    got.state.engines = sent.state.engines;
+    cr_assert_eq(memcmp(&sent, &got, sizeof(sent)), 0);
+    link_memory_free(&memory);
+    baton_wire_free(message);
+}
+
+/* --- real links --- */
+
+struct rig {
+    struct baton_mailbox *mailbox;
+    struct shell_config *follower;
+    struct shell_config *leader;
+    struct agent_group_config group;    /* As the leader has it. */
+    struct agent_group_config followed; /* As the follower has it. */
+    struct agent_member_config member;
+    struct peer_server *server;
+    struct peer_links *links;
+    unsigned ups, downs, commands, results;
+    uint64_t step; /* Of the last command, then of the last result. */
+};
+
+static void deliver(void *context, struct agent_event *event)
+{
+    struct rig *rig = context;
+    if (event->kind == AGENT_EVENT_PEER_UP) {
+        cr_assert_str_eq(event->peer, "a1");
+        rig->ups++;
+    } else if (event->kind == AGENT_EVENT_PEER_DOWN) {
+        rig->downs++;
+    } else if (event->kind == AGENT_EVENT_PEER_COMMAND) {
+        struct agent_peer_result result = { .group = "g0", .step = event->command->fence.step };
+        rig->commands++;
+        rig->step = event->command->fence.step;
+        peer_server_answer(rig->server, event->command->leader, &result);
+    } else if (event->kind == AGENT_EVENT_PEER_RESULT) {
+        cr_assert_str_eq(event->peer_result.agent, "a1");
+        rig->results++;
+        rig->step = event->peer_result.result->step;
+    }
+}
+
+/* Runs the loop until '*count' has been reached. */
+static void run_until(struct rig *rig, const unsigned *count, unsigned wanted)
+{
+    uint64_t end_ns = baton_clock_monotonic_ns() + 20 * BATON_NS_PER_S;
+    while (*count < wanted) {
+        struct baton_mailbox_item item;
+        uint64_t now_ns = baton_clock_monotonic_ns();
+        cr_assert_lt(now_ns, end_ns, "waited too long");
+        peer_links_run(rig->links, now_ns);
+        uint64_t deadline_ns = peer_links_deadline_ns(rig->links);
+        if (baton_mailbox_take(rig->mailbox, deadline_ns < end_ns ? deadline_ns : end_ns, &item)) {
+            item.run(rig, item.argument);
+        }
+    }
+}
+
+static void open_server(struct rig *rig)
+{
+    struct peer_server_options options = { rig->follower, rig->mailbox, deliver, rig };
+    struct baton_status st = peer_server_create(&options, &rig->server);
+    cr_assert(baton_ok(&st), "%s", st.message);
+}
+
+static void drain(struct rig *rig)
+{
+    struct baton_mailbox_item item;
+    while (baton_mailbox_take(rig->mailbox, 0, &item)) {
+        (item.run == peer_server_news ? peer_server_discard : peer_links_discard)(item.argument);
+    }
+}
+
+static void close_server(struct rig *rig)
+{
+    peer_server_drain(rig->server);
+    struct baton_mailbox_item item;
+    while (baton_mailbox_take(rig->mailbox, 0, &item)) {
+        if (item.run == peer_server_news) {
+            peer_server_discard(item.argument);
+        } else {
+            item.run(rig, item.argument);
+        }
+    }
+    peer_server_destroy(rig->server);
+}
+
+static struct rig *open_rig(void)
+{
+    struct rig *rig = calloc(1, sizeof(*rig));
+    rig->follower = calloc(1, sizeof(*rig->follower));
+    rig->leader = calloc(1, sizeof(*rig->leader));
+    struct baton_status st = baton_mailbox_create(64, &rig->mailbox);
+    cr_assert(baton_ok(&st));
+    strcpy(rig->followed.name, "g0");
+    strcpy(rig->followed.leader, "a0");
+    rig->follower->core.groups = &rig->followed;
+    rig->follower->core.groups_count = 1;
+    strcpy(rig->follower->listen, "127.0.0.1:0");
+    open_server(rig);
+    strcpy(rig->member.agent, "a1");
+    (void)snprintf(rig->member.address, sizeof(rig->member.address), "127.0.0.1:%u",
+                   peer_server_port(rig->server));
+    rig->group.followers = &rig->member;
+    rig->group.followers_count = 1;
+    rig->leader->core.groups = &rig->group;
+    rig->leader->core.groups_count = 1;
+    struct peer_links_options options = { rig->leader, rig->mailbox, deliver, rig };
+    st = peer_links_create(&options, &rig->links);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    return rig;
+}
+
+static void close_rig(struct rig *rig)
+{
+    peer_links_destroy(rig->links);
+    peer_server_drain(rig->server);
+    drain(rig);
+    peer_server_destroy(rig->server);
+    baton_mailbox_destroy(rig->mailbox);
+    free(rig->leader);
+    free(rig->follower);
+    free(rig);
+}
+
+Test(agent_shell_peer, a_command_is_answered_over_the_link)
+{
+    struct rig *rig = open_rig();
+    struct agent_peer_command command = command_of(AGENT_PEER_PAUSE);
+    peer_links_send(rig->links, "a1", &command); /* Not up: lost. */
+    run_until(rig, &rig->ups, 1);
+    peer_links_send(rig->links, "a1", &command);
+    run_until(rig, &rig->commands, 1);
+    cr_assert_eq(rig->step, command.fence.step);
+    rig->step = 0;
+    run_until(rig, &rig->results, 1);
+    cr_assert_eq(rig->step, command.fence.step);
+    cr_assert_eq(rig->commands, 1);
+    close_rig(rig);
+}
+
+/* Whoever the file does not name is answered, and takes nobody's place. */
+Test(agent_shell_peer, a_stranger_is_answered)
+{
+    struct rig *rig = open_rig();
+    struct agent_peer_command command = command_of(AGENT_PEER_SHUT);
+    strcpy(command.leader, "a9");
+    run_until(rig, &rig->ups, 1);
+    peer_links_send(rig->links, "a1", &command);
+    run_until(rig, &rig->results, 1);
+    strcpy(command.leader, "a0");
+    peer_links_send(rig->links, "a1", &command);
+    run_until(rig, &rig->results, 2);
+    close_rig(rig);
+}
+
+/* The follower's agent is restarted on its port: the leader hears that, and dials again. */
+Test(agent_shell_peer, a_follower_that_is_back_is_dialled_again)
+{
+    struct rig *rig = open_rig();
+    run_until(rig, &rig->ups, 1);
+    strcpy(rig->follower->listen, rig->member.address);
+    close_server(rig);
+    run_until(rig, &rig->downs, 1);
+    open_server(rig);
+    run_until(rig, &rig->ups, 2);
+    struct agent_peer_command command = command_of(AGENT_PEER_SHUT);
+    peer_links_send(rig->links, "a1", &command);
+    run_until(rig, &rig->results, 1);
+    close_rig(rig);
+}
+
+/* A newer link of the same leader ends the older one: nobody hears two. */
+Test(agent_shell_peer, a_newer_link_replaces_the_older)
+{
+    struct rig *rig = open_rig();
+    struct peer_links *newer = NULL;
+    struct peer_links_options options = { rig->leader, rig->mailbox, deliver, rig };
+    struct agent_peer_command command = command_of(AGENT_PEER_SHUT);
+    run_until(rig, &rig->ups, 1);
+    peer_links_send(rig->links, "a1", &command);
+    run_until(rig, &rig->results, 1);
+    struct baton_status st = peer_links_create(&options, &newer);
+    cr_assert(baton_ok(&st));
+    struct peer_links *older = rig->links;
+    rig->links = newer;
+    run_until(rig, &rig->ups, 2);
+    peer_links_send(newer, "a1", &command);
+    run_until(rig, &rig->results, 2);
+    rig->links = older;
+    run_until(rig, &rig->downs, 1);
+    drain(rig); /* News of the newer one. */
+    peer_links_destroy(newer);
+    close_rig(rig);
+}

@@ -1,0 +1,11 @@
+# Tests of agent/engine: unit, conformance against miniengine, fuzzing of answers.
+set(here ${CMAKE_CURRENT_LIST_DIR})
+foreach(module answer guard process)
+  baton_test(engine_${module}_test SOURCES ${here}/engine_${module}_test.c LIBS agent_engine)
+endforeach()
+foreach(module http vllm)
+  baton_test(engine_${module}_test SOURCES ${here}/engine_${module}_test.c ${here}/engine_server.c LIBS agent_engine Threads::Threads)
+endforeach()
+baton_plain_test(engine_threads SOURCES ${here}/engine_threads.c ${here}/engine_server.c LIBS agent_engine Threads::Threads)
+baton_fuzz(engine_answer_fuzz SOURCES ${here}/../fuzz/engine_answer_fuzz.c LIBS agent_engine)
+include(${here}/../conformance/engine.cmake)

@@ -1,0 +1,226 @@
+/* rpc_tls_test.c -- TLS both ways, identities, certificates that change; see api/rpc/rpc.h. */
+#include <criterion/criterion.h>
+
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "api/base/clock.h"
+#include "baton/v1/models.pb-c.h"
+#include "tests/unit/rpc_fixture.h"
+
+enum { PATH = 96 };
+
+extern char **environ;
+
+/* A folder of certificates and the TLS options of both sides. */
+struct rig {
+    char folder[32];
+    char ca[PATH];
+    char server_cert[PATH];
+    char server_key[PATH];
+    char client_cert[PATH];
+    char client_key[PATH];
+    char stranger[PATH];
+    struct rpc_tls server;
+    struct rpc_tls client;
+    struct rpc_listener listener;
+    struct rpc_fixture fixture;
+};
+
+static void run(char *const *words)
+{
+    pid_t child;
+    cr_assert_eq(posix_spawnp(&child, words[0], NULL, NULL, words, environ), 0);
+    int status = -1;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0, "%s failed", words[0]);
+}
+
+static void path_of(const struct rig *rig, const char *name, char out[PATH])
+{
+    (void)snprintf(out, PATH, "%s/%s", rig->folder, name);
+}
+
+static void rig_init(struct rig *rig)
+{
+    *rig = (struct rig){ .folder = "/tmp/baton-tls-XXXXXX" };
+    cr_assert_not_null(mkdtemp(rig->folder));
+    char *words[] = { RPC_CERTS, rig->folder, NULL };
+    run(words);
+    path_of(rig, "ca.pem", rig->ca);
+    path_of(rig, "server.pem", rig->server_cert);
+    path_of(rig, "server.key", rig->server_key);
+    path_of(rig, "client.pem", rig->client_cert);
+    path_of(rig, "client.key", rig->client_key);
+    path_of(rig, "stranger.pem", rig->stranger);
+    rig->server = (struct rpc_tls){ .cert_file = rig->server_cert,
+                                    .key_file = rig->server_key,
+                                    .ca_file = rig->ca,
+                                    .require_client = true };
+    rig->client = (struct rpc_tls){ .cert_file = rig->client_cert,
+                                    .key_file = rig->client_key,
+                                    .ca_file = rig->ca };
+    rig->listener = (struct rpc_listener){ .address = "127.0.0.1:0", .tls = &rig->server };
+}
+
+static void rig_start(struct rig *rig)
+{
+    rpc_fixture_start_with(
+        &rig->fixture,
+        (struct rpc_server_options){ .listeners = &rig->listener, .listeners_count = 1 },
+        (struct rpc_client_options){ .tls = &rig->client });
+}
+
+static void rig_stop(struct rig *rig)
+{
+    rpc_fixture_stop(&rig->fixture);
+    char *words[] = { "rm", "-rf", rig->folder, NULL };
+    run(words);
+}
+
+/* Another client of the same server. */
+static void reconnect(struct rig *rig)
+{
+    rpc_client_destroy(rig->fixture.client);
+    struct rpc_client_options options = { .target = rig->fixture.address, .tls = &rig->client };
+    struct baton_status st = rpc_client_create(&options, &rig->fixture.client);
+    cr_assert(baton_ok(&st), "%s", st.message);
+}
+
+/* Asks who the server takes us for; the status says whether the connection came about. */
+static struct baton_status ask_peer(struct rig *rig, char out[RPC_IDENTITY_BYTES])
+{
+    struct rpc_call_options options = { .timeout_ns = 5 * BATON_NS_PER_S };
+    struct rpc_result result = rpc_fixture_get(&rig->fixture, "peer", &options);
+    out[0] = '\0';
+    if (baton_ok(&result.status)) {
+        (void)snprintf(out, RPC_IDENTITY_BYTES, "%s",
+                       ((Baton__V1__Model *)result.message)->meta->name);
+    }
+    baton_wire_free(result.message);
+    return result.status;
+}
+
+/* Both sides prove who they are; the handler sees the client's SPIFFE id. */
+Test(rpc_tls, mutual)
+{
+    struct rig rig;
+    char peer[RPC_IDENTITY_BYTES];
+    rig_init(&rig);
+    rig_start(&rig);
+    struct baton_status st = ask_peer(&rig, peer);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_assert_str_eq(peer, "1 0 spiffe://baton.test/agent/a1");
+    rig_stop(&rig);
+}
+
+/* Without a certificate a client is refused where one is required, and anonymous where not. */
+Test(rpc_tls, client_without_certificate)
+{
+    struct rig rig;
+    char peer[RPC_IDENTITY_BYTES];
+    rig_init(&rig);
+    rig.client.cert_file = NULL;
+    rig.client.key_file = NULL;
+    rig_start(&rig);
+    struct baton_status st = ask_peer(&rig, peer);
+    cr_assert_eq(st.code, BATON_UNAVAILABLE, "%s", st.message);
+    rpc_fixture_stop(&rig.fixture);
+    rig.server.require_client = false;
+    rig_start(&rig);
+    st = ask_peer(&rig, peer);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_assert_str_eq(peer, "0 0 ");
+    rig_stop(&rig);
+}
+
+/* A server that the client's CA did not sign, or of another name, is refused by the client. */
+Test(rpc_tls, client_checks_the_server)
+{
+    struct rig rig;
+    char peer[RPC_IDENTITY_BYTES];
+    rig_init(&rig);
+    rig.client.ca_file = rig.stranger;
+    rig_start(&rig);
+    struct baton_status st = ask_peer(&rig, peer);
+    cr_assert_eq(st.code, BATON_UNAVAILABLE, "%s", st.message);
+    rig.client.ca_file = rig.ca;
+    rig.client.server_name = "somebody.test";
+    reconnect(&rig);
+    st = ask_peer(&rig, peer);
+    cr_assert_eq(st.code, BATON_UNAVAILABLE, "%s", st.message);
+    rig.client.server_name = "controller.test";
+    reconnect(&rig);
+    st = ask_peer(&rig, peer);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    rig_stop(&rig);
+}
+
+static void replace(struct rig *rig, const char *from, const char *to)
+{
+    char from_path[PATH];
+    char to_path[PATH];
+    path_of(rig, from, from_path);
+    path_of(rig, to, to_path);
+    char *words[] = { "cp", from_path, to_path, NULL };
+    run(words);
+}
+
+/* New files count from the next connection on; files that are none leave the last good ones. */
+Test(rpc_tls, certificates_change)
+{
+    struct rig rig;
+    char peer[RPC_IDENTITY_BYTES];
+    rig_init(&rig);
+    rig_start(&rig);
+    struct baton_status st = ask_peer(&rig, peer);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    replace(&rig, "log", "server.pem"); /* No PEM at all. */
+    reconnect(&rig);
+    st = ask_peer(&rig, peer);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    replace(&rig, "impostor.pem", "server.pem");
+    replace(&rig, "impostor.key", "server.key");
+    rig.client.ca_file = rig.stranger;
+    reconnect(&rig);
+    st = ask_peer(&rig, peer);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    rig_stop(&rig);
+}
+
+/* Files that are missing or no PEM stop the start, by name, on both sides. */
+Test(rpc_tls, bad_files)
+{
+    struct rig rig;
+    rig_init(&rig);
+    struct rpc_server_options options = { .listeners = &rig.listener, .listeners_count = 1 };
+    struct rpc_server *server = NULL;
+    rig.server.cert_file = "/nonexistent/server.pem";
+    struct baton_status st = rpc_server_create(&options, &server);
+    cr_assert_eq(st.code, BATON_NOT_FOUND);
+    cr_assert_not_null(strstr(st.message, "/nonexistent/server.pem"));
+    char log[PATH];
+    path_of(&rig, "log", log);
+    rig.server.cert_file = log;
+    st = rpc_server_create(&options, &server);
+    cr_assert_eq(st.reason, BATON_REASON_MALFORMED);
+    cr_assert_not_null(strstr(st.message, log));
+    rig.server.cert_file = NULL;
+    st = rpc_server_create(&options, &server);
+    cr_assert_eq(st.reason, BATON_REASON_BAD_FIELD);
+    struct rpc_client *client = NULL;
+    struct rpc_client_options client_options = { .target = "127.0.0.1:1", .tls = &rig.client };
+    rig.client.ca_file = log;
+    st = rpc_client_create(&client_options, &client);
+    cr_assert_eq(st.reason, BATON_REASON_MALFORMED);
+    rig.client.ca_file = rig.ca;
+    rig.client.key_file = NULL;
+    st = rpc_client_create(&client_options, &client);
+    cr_assert_eq(st.reason, BATON_REASON_BAD_FIELD);
+    char *words[] = { "rm", "-rf", rig.folder, NULL };
+    run(words);
+}
