@@ -38,7 +38,8 @@ class Canary(unittest.TestCase):
 
     def wait_for(self, wait, seq):
         """Until the roll's canary waits for it with one group on 'seq'."""
-        wait_until(lambda: f"the canary waits for {wait}: {self.roll()}\n{self.fleet.tails()}", lambda: self.roll().get("canaryWait") == wait, 60)
+        waits = lambda: self.roll().get("canaryWait") == wait and self.on(seq) == 1
+        wait_until(lambda: f"the canary waits for {wait} with one group on {seq}: {self.roll()}\n{self.fleet.tails()}", waits, 60)
         self.assertEqual(1, self.on(seq))
 
     def apply(self, **update):
