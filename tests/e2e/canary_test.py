@@ -63,7 +63,7 @@ class Canary(unittest.TestCase):
         out = self.fleet.ctl("roll", "advance", "m", "--reason", "looks good")
         self.assertIn("advanced", out)
         self.fleet.wait_serving(seq)
-        wait_until("completed", lambda: self.roll()["state"] == "ROLL_STATE_COMPLETED")
+        self.fleet.wait_roll(seq)
         history = self.fleet.ctl("roll", "history", "m")
         self.assertRegex(history, r"advance by \S+: looks good")
 
@@ -78,8 +78,7 @@ class Canary(unittest.TestCase):
         self.fleet.ctl("resume", "model/m")
         code, _, err = self.fleet.run("roll", "start", "m", "--to", seq)
         self.assertIn("quarantined: repeats itself", err)
-        states = {r["toSeq"]: r["state"] for r in self.fleet.get("rolls")}
-        self.assertEqual("ROLL_STATE_ABORTED", states[str(seq)])
+        self.fleet.wait_roll(seq, "ABORTED")
 
     @unittest.skipIf(grpc is None, "python3-grpcio is not installed")
     def test_3_a_foreign_evaluator_reports(self):
@@ -96,7 +95,7 @@ class Canary(unittest.TestCase):
         self.assertEqual(grpc.StatusCode.FAILED_PRECONDITION, caught.exception.code())
         call(request(model="m", check="reward", seq=seq, value=0.2, options={"requested_by": "judge"}), timeout=TIMEOUT_S)
         self.wait_for("CheckFailed", seq)
-        self.assertEqual({"BLOCKED_REASON_CHECK_FAILED"}, self.reasons())
+        wait_until(lambda: f"the others wait: {self.reasons()}", lambda: self.reasons() == {"BLOCKED_REASON_CHECK_FAILED"})
         self.assertEqual(1, self.fleet.run("roll", "advance", "m")[0])
         answer = call(request(model="m", check="reward", seq=seq, value=0.7), timeout=TIMEOUT_S)
         self.assertEqual(seq, answer.to_seq)
@@ -111,9 +110,11 @@ class Canary(unittest.TestCase):
         self.fleet.wait_serving(seq)
 
     def test_5_a_soaking_group_keeps_its_slot(self):
-        self.apply(soak="3s")
+        self.apply(soak="9m")
         seq = self.publish("v1")
-        wait_until(lambda: f"one soaks: {self.reasons()}", lambda: "BLOCKED_REASON_SOAKING" in self.reasons(), 60)
+        wait_until(lambda: f"one soaks: {self.reasons()}", lambda: "BLOCKED_REASON_SOAKING" in self.reasons())
+        self.assertEqual(1, self.on(seq))
+        self.apply(soak="1s")
         self.fleet.wait_serving(seq)
 
     def test_6_a_burst_costs_one_roll(self):

@@ -12,7 +12,7 @@ PASSWORD = "hunter2-of-etcd"
 
 def post(port, path, body):
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v3/{path}", body.encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=5) as answer:
+    with urllib.request.urlopen(request, timeout=30) as answer:
         return answer.read().decode()
 
 
@@ -35,7 +35,7 @@ class Etcd(unittest.TestCase):
         self.etcd = Process("etcd", [*argv, "--initial-cluster", f"default=http://127.0.0.1:{peer}"], self.fleet.dir / "etcd.log")
         self.addCleanup(self.etcd.kill)
         self.etcd.start()
-        wait_until("etcd serves", lambda: serves(self.port), 30)
+        wait_until("etcd serves", lambda: serves(self.port))
         self.make_user()
         password = self.fleet.dir / "password"
         password.write_text(PASSWORD + "\n")
@@ -59,11 +59,11 @@ class Etcd(unittest.TestCase):
         second = Process("second", argv, self.fleet.dir / "second.log")
         self.addCleanup(second.kill)
         second.start()
-        wait_until("the second leads", lambda: "core started" in second.tail(), 30)
+        wait_until("the second leads", lambda: "core started" in second.tail())
         code, out, err = self.fleet.run("hold", "model/m", "--reason", "too late")
         self.assertNotEqual(0, code, out)
         self.assertIn("the store is at epoch", out + err)
-        wait_until("the first one ended", lambda: not self.fleet.controller.is_alive(), 30)
+        wait_until("the first one ended", lambda: not self.fleet.controller.is_alive())
         self.assertEqual(3, self.fleet.controller.popen.returncode)
         self.assertTrue(second.is_alive(), second.tail())
 
@@ -84,10 +84,10 @@ class Etcd(unittest.TestCase):
         self.assertNotEqual(0, code, out)
         self.assertIn("etcd", out + err)
         self.etcd.start()
-        wait_until("the controller has its store again", lambda: fleet.run("get", "models")[0] == 0, 30)
+        wait_until("the controller has its store again", lambda: fleet.run("get", "models")[0] == 0)
         fleet.publish("v3")
         fleet.wait_serving(3)
-        traffic.stop()
+        traffic.stop(70)
         answers = read_answers(traffic)
         self.assertEqual([], [a for a in answers if a["status"] != 200])
         check_answers(answers, {1: "v1", 2: "v2", 3: "v3"})

@@ -6,9 +6,11 @@ standard library only.
 
 import ctypes
 import http.client
+import itertools
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -47,25 +49,60 @@ def program(name):
     return str(BUILD / folders[name] / name)
 
 
+PORTS_FIRST, PORTS_LAST = 15000, 65535
+CLAIMS = {}  # port -> the socket whose name says that it is ours.
+
+
+def ports_to_claim():
+    """Those that the kernel gives to nobody by itself: a daemon that is away for a while finds its port free when it is back."""
+    try:
+        first, last = map(int, pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    except (OSError, ValueError):
+        first, last = 32768, 60999
+    ports = [port for port in range(PORTS_FIRST, PORTS_LAST + 1) if not first <= port <= last]
+    return ports if len(ports) > 1000 else range(PORTS_FIRST, PORTS_LAST + 1)
+
+
+def claim_port(port):
+    """True if the port is free and no other test process on this machine has claimed it; it is ours until this process ends."""
+    claim, probe = socket.socket(socket.AF_UNIX), socket.socket()
+    try:
+        claim.bind(f"\0baton-test-port-{port}")
+        probe.bind(("127.0.0.1", port))
+    except OSError:
+        claim.close()
+        return False
+    finally:
+        probe.close()
+    CLAIMS[port] = claim
+    return True
+
+
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
+    """Ports that this process alone may use: no two calls give the same one, here or in another test process."""
+    candidates = random.SystemRandom().sample(ports_to_claim(), 1000)
+    ports = list(itertools.islice(filter(claim_port, candidates), count))
+    assert len(ports) == count, "there are no free ports"
     return ports
 
 
-def wait_until(what, condition, seconds=30, every=0.05):
+def wait_until(what, condition, seconds=60, every=0.05):
     """The condition's first true value; fails with 'what' (a text or a function that gives one)."""
     deadline = time.monotonic() + seconds * PATIENCE
-    while time.monotonic() < deadline:
+    while True:
+        late = time.monotonic() >= deadline  # Before the last look, so that a machine that stalls here takes no look away.
         value = condition()
         if value:
             return value
+        if late:
+            raise AssertionError(f"not within {seconds * PATIENCE:.0f} s: {what() if callable(what) else what}")
         time.sleep(every)
-    raise AssertionError(f"not within {seconds * PATIENCE:.0f} s: {what() if callable(what) else what}")
+
+
+def answers_at(path):
+    """True if somebody accepts connections at this local socket; its file may be older than its listener."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
 
 
 class Process:
@@ -217,7 +254,7 @@ class Fleet:
             agent.start()
         if wait:
             for name in self.agents:
-                wait_until(lambda n=name: f"agent {n} listens\n{self.tails()}", (self.dir / f"{name}.sock").exists)
+                self.wait_listening(name)
         return self
 
     @staticmethod
@@ -232,6 +269,9 @@ class Fleet:
 
     def wait_controller(self):
         wait_until(lambda: f"the controller answers\n{self.tails()}", lambda: self.run("get", "models")[0] == 0)
+
+    def wait_listening(self, name):
+        wait_until(lambda: f"agent {name} listens\n{self.tails()}", lambda: answers_at(self.dir / f"{name}.sock"))
 
     def wait_connected(self):
         """Until each agent that runs has a session of its present life."""
@@ -250,6 +290,15 @@ class Fleet:
             )
 
         wait_until(lambda: f"all groups serve v{seq}\n{self.ctl('get', 'groups', '-o', 'wide')}\n{self.tails()}", all_serve, seconds)
+
+    def wait_roll(self, seq, state="COMPLETED"):
+        """Until the newest roll to 'seq' is in this state: rolls end a moment after their last group."""
+
+        def found():
+            rolls = [r for r in self.get("rolls") if int(r["toSeq"]) == seq]
+            return rolls and rolls[0]["state"] == f"ROLL_STATE_{state}" and rolls[0]
+
+        return wait_until(lambda: f"the roll to {seq} is {state}: {self.get('rolls')}\n{self.tails()}", found)
 
     def start_traffic(self, seconds=300, tokens=16, engines=None):
         out = self.dir / f"answers{len(self.extra)}.jsonl"
@@ -315,7 +364,10 @@ class Fleet:
         pids = {}
         for agent in self.agents:
             for path in (self.dir / agent / "engines").glob("*.pid"):
-                words = path.read_text().split()
+                try:
+                    words = path.read_text().split()
+                except FileNotFoundError:  # Replaced or removed just now.
+                    continue
                 if words and words[0].isdigit():
                     pids[path.stem] = int(words[0])
         return pids
@@ -395,7 +447,11 @@ def check_answers(answers, names):
 
 
 class GateWatch(threading.Thread):
-    """Reads engines' guard pages all the time: how long was each gate shut, by bytes that no daemon of ours reports."""
+    """Reads engines' guard pages all the time: how long was each gate shut, by bytes that no daemon of ours reports.
+
+    Its clock stands still while it does not run itself: a machine that stalls for seconds is no gate that was shut for so long."""
+
+    STEP_S = 0.1  # Most that its clock goes on between two looks.
 
     def __init__(self, fleet):
         super().__init__(daemon=True)
@@ -417,12 +473,14 @@ class GateWatch(threading.Thread):
         if self.is_open(self.pages[engine]):
             self.shut_since[engine] = None
             return
-        self.shut_since[engine] = self.shut_since[engine] or now
+        self.shut_since[engine] = now if self.shut_since[engine] is None else self.shut_since[engine]
         self.longest[engine] = max(self.longest[engine], now - self.shut_since[engine])
 
     def run(self):
+        now, before = 0.0, time.monotonic()
         while not self.stopping.wait(0.005):
-            now = time.monotonic()
+            began = time.monotonic()
+            now, before = now + min(began - before, self.STEP_S), began
             for engine in self.pages:
                 self.look(engine, now)
 

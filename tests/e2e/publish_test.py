@@ -344,7 +344,7 @@ class NoRoom(unittest.TestCase):
             f.mount_small(disk, "1m")
             f.start()
             f.publish("v1")
-            wait_until("a ticket is ignored for want of room", lambda: "TicketIgnored" in f.ctl("events"), 20)
+            wait_until("a ticket is ignored for want of room", lambda: "TicketIgnored" in f.ctl("events"))
             self.assertFalse(f.group_items()["one"].get("gateOpen"))
             subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
             f.wait_serving(1)

@@ -124,6 +124,7 @@ class Roll(unittest.TestCase):
             last = self.seq("v2")
             last = self.seq("v3")
         self.fleet.wait_serving(last)
+        self.fleet.wait_roll(last)
         rolls = self.fleet.get("rolls")
         self.assertEqual(last, int(rolls[0]["toSeq"]))
         self.assertTrue(all(r["state"] in ("ROLL_STATE_SUPERSEDED", "ROLL_STATE_COMPLETED", "ROLL_STATE_UNDONE") for r in rolls))

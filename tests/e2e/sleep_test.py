@@ -28,8 +28,8 @@ class Sleep(unittest.TestCase):
         return item["state"].removeprefix("GROUP_STATE_"), reason
 
     def wait_asleep(self, fleet, group):
-        wait_until(lambda: f"{group} sleeps: {fleet.group_items()[group]}\n{fleet.tails()}", lambda: self.state(fleet, group)[0] == "ASLEEP")
-        self.assertEqual("GROUP_ASLEEP", self.state(fleet, group)[1])
+        sleeps = lambda: self.state(fleet, group) == ("ASLEEP", "GROUP_ASLEEP")
+        wait_until(lambda: f"{group} sleeps: {fleet.group_items()[group]}\n{fleet.tails()}", sleeps)
 
     def resident_bytes(self, fleet, engine):
         """Of all ranks of the engine."""

@@ -41,7 +41,7 @@ class Lost(unittest.TestCase):
         fleet.wait_serving(3)
         for group, item in fleet.group_items().items():
             self.assertGreater(int(item["lastSwap"]["ticketNumber"]), tickets[group])
-        traffic.stop()
+        traffic.stop(70)
         answers = read_answers(traffic)
         self.assertEqual([], [a for a in answers if a["status"] != 200])
         check_answers(answers, {2: "v2", 3: "v3"})

@@ -89,7 +89,7 @@ class Tls(unittest.TestCase):
         config["store"] = "memory:"
         (self.fleet.dir / "bad.yaml").write_text(json.dumps(config))
         bad.start()
-        wait_until("it ends", lambda: not bad.is_alive(), 10)
+        wait_until("it ends", lambda: not bad.is_alive())
         self.assertEqual(1, bad.popen.returncode)
         self.assertIn("no.key", bad.log.read_text().splitlines()[0])
 
