@@ -17,6 +17,7 @@ GROUPS = {"node": {"g0": [1]}}
 TIMES = {"retryFirst": "200ms", "retryMax": "1s"}
 PROMPT = "The conductor lifts the baton and "
 LONG = 1500
+STEP_MS = 20  # What a step of slow() takes longer: LONG is then half a minute, and a swap falls into it.
 
 
 class Request(threading.Thread):
@@ -134,11 +135,20 @@ class Policies(unittest.TestCase):
 
     # --- requests in progress ---
 
+    def slow(self):
+        """Answers take long, until fast()."""
+        self.fleet.set_fault("g0.e0", kind="slow", phase="step", ms=STEP_MS, sticky=True)
+
+    def fast(self):
+        self.fleet.clear_faults("g0.e0")
+
     def test_keep_spans_versions(self):
         self.fleet.apply_model(inFlight="keep")
+        self.slow()
         running = Request(self.url).wait_tokens(20)
         self.publish("v2", 2)
         self.fleet.wait_serving(2)
+        self.fast()
         running.end()
         self.assertEqual(("1", "2", "length", LONG), (running.version, running.version_end, running.reason, running.count))
         record = self.swap_record()
@@ -150,6 +160,7 @@ class Policies(unittest.TestCase):
         """What had been generated comes back, marked "abort", wholly of the old version, so that a client can go on from there."""
         self.fleet.apply_model(inFlight="abort")
         whole = Request(self.url, tokens=200).end().text
+        self.slow()
         streamed = Request(self.url).wait_tokens(20)
         plain = Request(self.url, stream=False)
         streamed.wait_tokens(streamed.count + 20)
@@ -165,9 +176,12 @@ class Policies(unittest.TestCase):
         self.assertEqual((2, 0, 2), tuple(int(record.get(k, 0)) for k in ("requestsInside", "requestsKept", "requestsAborted")))
 
     def test_wait_lets_a_long_request_end(self):
-        self.fleet.apply_model(inFlight="wait", drainDeadline="40s")
+        self.fleet.apply_model(inFlight="wait", drainDeadline="55s", swapDeadline="120s")
+        self.slow()
         running = Request(self.url, tokens=400).wait_tokens(20)
         self.publish("v2", 2)
+        wait_until("the swap waits for it", lambda: self.fleet.group_items()["g0"]["state"] == "GROUP_STATE_PAUSING")
+        self.fast()
         running.end()
         self.assertEqual(("1", "1", "length", 400), (running.version, running.version_end, running.reason, running.count))
         self.fleet.wait_serving(2)
@@ -176,6 +190,7 @@ class Policies(unittest.TestCase):
     def test_wait_has_an_end(self):
         """The three things that may follow a drain that takes too long."""
         self.fleet.apply_model(inFlight="wait", drainDeadline="150ms", drainExpiry="abort")
+        self.slow()
         running = Request(self.url).wait_tokens(5)
         self.publish("v2", 2)
         self.fleet.wait_serving(2)
@@ -187,12 +202,15 @@ class Policies(unittest.TestCase):
         running = Request(self.url).wait_tokens(5)
         self.publish("v1", 3)
         self.fleet.wait_serving(3)
+        self.fast()
         self.assertEqual(("length", "2", "3"), (running.end().reason, running.version, running.version_end))
         self.assertEqual(1, int(self.swap_record()["requestsKept"]))
         self.fleet.apply_model(inFlight="wait", drainDeadline="150ms")
+        self.slow()
         running = Request(self.url).wait_tokens(5)
         self.publish("v2", 4)
         wait_until("it gave up once", lambda: any(o == "PAUSE_TIMEOUT" for _, s, o in self.fleet.outcomes("g0") if s == 4))
+        self.fast()
         self.assertEqual(("length", "3", "3"), (running.end().reason, running.version, running.version_end))
         self.fleet.wait_serving(4)
 
@@ -235,7 +253,7 @@ class Policies(unittest.TestCase):
 
     # --- routers ---
 
-    def hooks(self, router, deadline="2s"):
+    def hooks(self, router, deadline="20s"):
         self.fleet.apply_model(hooks=[{"when": when, "url": router.url, "deadline": deadline} for when in ("beforePause", "afterProbe")])
 
     def router(self):
@@ -257,7 +275,7 @@ class Policies(unittest.TestCase):
     def test_router_that_does_not_drain(self):
         """Refuses, hangs, is not there: nothing is touched, the reason is shown, and the swap is tried again."""
         router = self.router()
-        self.hooks(router, deadline="300ms")
+        self.hooks(router, deadline="3s")
         for seq, mode in ((2, 503), (3, "hang")):
             with self.subTest(mode):
                 router.release.clear()
@@ -266,7 +284,8 @@ class Policies(unittest.TestCase):
                 before = len(router.calls)
                 self.publish(version, seq)
                 wait_until("blocked", lambda: self.fleet.group_items()["g0"].get("blockedReason") == "BLOCKED_REASON_ROUTER_NOT_DRAINED", every=0.02)
-                self.assertIn(router.url, self.fleet.ctl("describe", "group", "g0"))
+                wait_until("it is told where", lambda: router.url in self.fleet.ctl("describe", "group", "g0"))
+                wait_until("the router is told", lambda: len(router.calls) >= before + 2)
                 self.assertTrue(self.fleet.group_items()["g0"]["gateOpen"])
                 self.assertEqual(["beforePause", "afterProbe"], router.events()[before : before + 2], "it learns that nothing changed")
                 self.assertEqual(seq - 1, router.calls[before + 1]["serves"])
@@ -277,7 +296,7 @@ class Policies(unittest.TestCase):
     def test_router_that_cannot_be_told_afterwards(self):
         router = self.router()
         router.mode["afterProbe"] = 500
-        self.hooks(router, deadline="1200ms")
+        self.hooks(router, deadline="5s")
         self.publish("v2", 2)
         self.fleet.wait_serving(2)
         self.assertGreater(router.events().count("afterProbe"), 1)
@@ -343,13 +362,13 @@ class SecureHooks(unittest.TestCase):
         fleet.apply_model(hooks=[{"when": "beforePause", "url": router.url, "deadline": "500ms"}])
         fleet.publish("v2")
         wait_until("blocked", lambda: fleet.group_items()["g0"].get("blockedReason") == "BLOCKED_REASON_ROUTER_NOT_DRAINED", every=0.02)
-        self.assertIn(router.url, fleet.ctl("describe", "group", "g0"))
+        wait_until("it is told where", lambda: router.url in fleet.ctl("describe", "group", "g0"))
         self.assertEqual([], router.calls)
 
     def test_both_sides_show_certificates(self):
         fleet = self.fleet_with(SecureFleet)
         router = self.router_of(fleet.dir)
-        fleet.apply_model(hooks=[{"when": when, "url": router.url, "deadline": "2s"} for when in ("beforePause", "afterProbe")])
+        fleet.apply_model(hooks=[{"when": when, "url": router.url, "deadline": "20s"} for when in ("beforePause", "afterProbe")])
         fleet.publish("v2")
         fleet.wait_serving(2)
         self.assertEqual(["beforePause", "afterProbe"], router.events())

@@ -31,7 +31,7 @@ static const char *const kind_names[FAULT_KINDS] = { "fail",   "hang",  "die",  
                                                      "poison", "raise", "late", "slow" };
 static const char *const phase_names[FAULT_PHASES] = { "pause",    "start", "stage", "apply",
                                                        "readback", "reset", "label", "resume",
-                                                       "probe",    "sleep" };
+                                                       "probe",    "sleep", "step" };
 
 static void sleep_ms(uint64_t ms)
 {
@@ -142,7 +142,7 @@ static const uint32_t phases_of[FAULT_KINDS] = {
     [FAULT_FAIL] = PHASE(STAGE) | PHASE(APPLY),
     [FAULT_HANG] = (1U << FAULT_PHASES) - 1,
     [FAULT_DIE] = (1U << FAULT_PHASES) - 1,
-    [FAULT_LIE] = ((1U << FAULT_PHASES) - 1) & ~PHASE(PROBE),
+    [FAULT_LIE] = ((1U << FAULT_PHASES) - 1) & ~(PHASE(PROBE) | PHASE(STEP)),
     [FAULT_LOSE] = PHASE(APPLY),
     [FAULT_POISON] = PHASE(APPLY),
     [FAULT_RAISE] = PHASE(PAUSE) | PHASE(START) | PHASE(STAGE) | PHASE(APPLY),
@@ -192,7 +192,7 @@ static bool parse(const json_t *object, uint32_t ranks, struct slot *slot, struc
         return trouble_set(
             why, "BAD_REQUEST", NULL,
             "a fault needs 'kind' (fail hang die lie lose poison raise late slow) and "
-            "'phase' (pause start stage apply readback reset label resume probe)");
+            "'phase' (pause start stage apply readback reset label resume probe sleep step)");
     }
     int64_t rank = FAULTS_ANY;
     int64_t tensor = FAULTS_ANY;

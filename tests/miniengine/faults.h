@@ -40,6 +40,7 @@ enum fault_phase {
     FAULT_RESUME,
     FAULT_PROBE,
     FAULT_SLEEP,
+    FAULT_STEP,
     FAULT_PHASES,
 };
 

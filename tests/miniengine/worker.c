@@ -204,9 +204,11 @@ struct worker_answer worker_call(struct worker *worker, const char *method, cons
 
 bool worker_step(struct worker *worker, const struct model_batch *batch, float *logits)
 {
+    struct fault_place place = { FAULT_STEP, (int32_t)worker->ranks->rank, FAULTS_ANY };
+    faults_pass(worker->faults, place);
     if (batch->probe != 0) {
-        faults_pass(worker->faults,
-                    (struct fault_place){ FAULT_PROBE, (int32_t)worker->ranks->rank, FAULTS_ANY });
+        place.phase = FAULT_PROBE;
+        faults_pass(worker->faults, place);
     }
     return !worker->unusable && worker->asleep == 0 && model_forward(&worker->model, batch, logits);
 }

@@ -46,7 +46,7 @@ def check_faults_are_listed_cleared_and_checked():
         equal(engine.call("DELETE", "/miniengine/faults").ok(), {"faults": []}, "cleared")
         for bad in ({}, {"kind": "x", "phase": "apply"}, {"kind": "hang", "phase": "x"}, {"kind": "hang"},
                     {"kind": "die", "rank": 2}, {"kind": "hang", "phase": "reset", "rank": 1},
-                    {"kind": "late", "rank": 0}, {"kind": "lose", "phase": "stage"}, {"kind": "lie", "phase": "probe"},
+                    {"kind": "late", "rank": 0}, {"kind": "lose", "phase": "stage"}, {"kind": "lie", "phase": "probe"}, {"kind": "lie", "phase": "step"},
                     {"kind": "fail", "phase": "pause"}, {"kind": "hang", "phase": "pause", "tensor": 1}, {"kind": "slow", "phase": "apply", "ms": -1}):
             equal(engine.post("/miniengine/faults", bad).status, 400, bad)
         both = [{"kind": "lose"}, {"kind": "x"}]
@@ -100,6 +100,7 @@ def _phase_calls(engine):
         "readback": ("/collective_rpc", back), "reset": ("/reset_prefix_cache", None),
         "label": ("/update_weight_version", {"new_version": "v2"}), "resume": ("/resume", None),
         "probe": ("/v1/completions", {"prompt": prompt("river"), "max_tokens": 3}),
+        "step": ("/v1/completions", {"prompt": prompt("river"), "max_tokens": 3}),
     }
 
 
