@@ -3,7 +3,7 @@
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-TIMEOUT_S = 10
+TIMEOUT_S = 30
 FIELD = descriptor_pb2.FieldDescriptorProto
 
 

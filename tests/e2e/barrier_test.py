@@ -9,7 +9,8 @@ import unittest
 from fleet import Fleet, check_answers, read_answers, wait_until
 
 GROUPS = {"node-a": {"g0": [1], "g1": [1, 1]}, "node-b": {"g2": [2]}}
-TIMES = {"retryFirst": "200ms", "retryMax": "1s"}
+# Engines that hang here do so until they are let go, however long a busy machine needs for that.
+TIMES = {"retryFirst": "200ms", "retryMax": "1s", "opShort": "100s", "opLong": "100s"}
 
 
 class OneVersion(threading.Thread):
@@ -24,7 +25,10 @@ class OneVersion(threading.Thread):
     @staticmethod
     def version_of(path):
         """Version that an open gate shows; None: not open."""
-        page = path.read_bytes()
+        try:
+            page = path.read_bytes()
+        except OSError:
+            return None
         number = lambda at, size: int.from_bytes(page[at : at + size], "little")
         return number(40, 8) if number(16, 4) == 1 and number(32, 8) == number(128, 8) else None
 
@@ -53,8 +57,8 @@ class Barrier(unittest.TestCase):
         self.fleet.wait_serving(1)
         self.names = {1: "v1"}
 
-    def apply(self, deadline="20s", **update):
-        self.fleet.apply_model(strategy="Barrier", maxUnavailable="1", barrier={"deadline": deadline}, swapDeadline="30s", **update)
+    def apply(self, deadline="60s", **update):
+        self.fleet.apply_model(strategy="Barrier", maxUnavailable="1", barrier={"deadline": deadline}, swapDeadline="90s", **update)
 
     def publish(self, version):
         seq = self.fleet.publish(version)["seq"]
@@ -102,13 +106,14 @@ class Barrier(unittest.TestCase):
 
     def test_controller_dies_while_they_shut(self):
         """Killed before GO was decided: all wait shut; the next life decides, and all open on the new version."""
-        self.fleet.set_fault("g2.e0", kind="slow", phase="pause", ms=3000)
+        self.fleet.set_fault("g2.e0", kind="hang", phase="pause")
         watch, traffic = self.watch(), self.fleet.start_traffic()
         seq = self.publish("v2")
         self.wait_stage("SHUTTING")
         wait_until("two groups are shut", lambda: int(self.roll().get("groupsShut", 0)) == 2, every=0.02)
         self.fleet.controller.kill()
-        threading.Event().wait(4)
+        self.fleet.clear_faults("g2.e0")
+        threading.Event().wait(3)
         self.assertEqual(set(), watch.open_versions(), "nobody opens without a word")
         self.fleet.controller.start()
         self.expect(seq, watch, traffic)
@@ -116,7 +121,7 @@ class Barrier(unittest.TestCase):
 
     def test_controller_dies_while_they_swap(self):
         """Killed between GO and OPEN, twice: those that committed stay shut until the last one has."""
-        self.fleet.set_fault("g1.e1", kind="slow", phase="apply", ms=4000)
+        self.fleet.set_fault("g1.e1", kind="hang", phase="apply")
         watch, traffic = self.watch(), self.fleet.start_traffic()
         seq = self.publish("v2")
         self.wait_stage("GO")
@@ -126,7 +131,8 @@ class Barrier(unittest.TestCase):
         self.fleet.controller.start()
         self.fleet.wait_controller()
         self.fleet.controller.kill()
-        threading.Event().wait(4)
+        self.fleet.clear_faults("g1.e1")
+        threading.Event().wait(3)
         self.assertEqual(set(), watch.open_versions(), "all committed, and nobody says so")
         self.fleet.controller.start()
         self.expect(seq, watch, traffic)
@@ -134,24 +140,26 @@ class Barrier(unittest.TestCase):
     def test_too_few_in_time(self):
         """A group that cannot pause in time: all serve the old version again, and the next try goes."""
         self.apply(deadline="1s")
-        self.fleet.set_fault("g0.e0", kind="slow", phase="pause", ms=2500)
+        self.fleet.set_fault("g0.e0", kind="hang", phase="pause")
         watch, traffic = self.watch(), self.fleet.start_traffic()
         seq = self.publish("v2")
         wait_until("cancelled", lambda: any(e["reason"] == "BarrierCancelled" for e in self.fleet.events()), every=0.1)
         self.fleet.clear_faults("g0.e0")
-        self.apply(deadline="20s")
+        self.apply()
         self.expect(seq, watch, traffic)
         self.assertGreater(self.roll()["barrierTries"], 1)
 
     def test_agent_is_killed_while_its_groups_wait(self):
         """Its groups are in doubt, stay shut, and join at the new version once the others opened."""
-        self.fleet.set_fault("g2.e0", kind="slow", phase="apply", ms=3000)
+        self.fleet.set_fault("g2.e0", kind="hang", phase="apply")
         watch, traffic = self.watch(), self.fleet.start_traffic(engines=["g2.e0"])
         seq = self.publish("v2")
         self.wait_stage("GO")
         wait_until("they committed", lambda: all(int(self.fleet.group_items()[g].get("committedSeq", 0)) == seq for g in ("g0", "g1")), every=0.02)
         self.fleet.agents["node-a"].kill()
         self.fleet.agents["node-a"].start()
+        self.fleet.wait_connected()
+        self.fleet.clear_faults("g2.e0")
         self.expect(seq, watch, traffic)
         self.assertEqual([2], sorted({s for _, s, o in self.fleet.outcomes("g0") if o == "OUT"}))
 

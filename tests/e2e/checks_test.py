@@ -99,8 +99,8 @@ class Values(unittest.TestCase):
         check = self.wait_check(seq, "FAILED")
         self.assertIn(NORM, check["message"])
         self.assertGreater(check["value"], 1000)
-        blocked = {g.get("blockedReason") for g in self.fleet.group_items().values()}
-        self.assertIn("BLOCKED_REASON_CHECK_FAILED", blocked, json.dumps(list(blocked)))
+        blocked = lambda: {g.get("blockedReason") for g in self.fleet.group_items().values()}
+        wait_until(lambda: f"a group waits for it: {blocked()}", lambda: "BLOCKED_REASON_CHECK_FAILED" in blocked())
 
 
 class References(unittest.TestCase):
@@ -235,6 +235,9 @@ class Spoilt(Served):
         super().close()
 
 
+PROMETHEUS_S = 1
+
+
 class MetricFleet(Fleet):
     """Its controller asks the Prometheus of 'url' five times a second."""
 
@@ -244,7 +247,7 @@ class MetricFleet(Fleet):
 
     def controller_argv(self):
         config = {"listen": [self.server], "store": f"sqlite:{self.dir}/controller.db"}
-        config["prometheus"] = {"url": self.prometheus, "interval": "200ms", "deadline": "1s"}
+        config["prometheus"] = {"url": self.prometheus, "interval": "200ms", "deadline": f"{PROMETHEUS_S}s"}
         (self.dir / "controller.yaml").write_text(json.dumps(config))
         return [program("baton-controller"), "--config", str(self.dir / "controller.yaml")]
 
@@ -269,6 +272,14 @@ class Metrics(unittest.TestCase):
         fleet.wait_serving(1)
         return fleet
 
+    def answers_meanwhile(self, fleet, spoilt):
+        """True if the controller answered within the deadline of a query that had just come and hangs; a busy machine may be too slow for that."""
+        before = len(spoilt.queries)
+        wait_until("another query", lambda: len(spoilt.queries) > before, every=0.005)
+        began = time.monotonic()
+        fleet.get("models")
+        return time.monotonic() - began < 0.9 * PROMETHEUS_S
+
     def test_no_verdict_while_nobody_answers_well(self):
         """Each fault is shown in words, the controller goes on meanwhile, and the first good answers let the roll go on."""
         spoilt = Spoilt()
@@ -278,9 +289,7 @@ class Metrics(unittest.TestCase):
         spoilt.mode = "hang"
         fleet.publish("v2")
         fleet.wait_said("no verdict yet: Prometheus cannot be asked: no answer within the deadline")
-        begin = time.monotonic()
-        fleet.get("models")
-        self.assertLess(time.monotonic() - begin, 0.9, "the controller waited for Prometheus")
+        wait_until("the controller answers while it waits for Prometheus", lambda: self.answers_meanwhile(fleet, spoilt))
         spoilt.release.set()
         for mode, says in (("gateway", "502 without JSON"), ("error", "query timed out"), ("long", "longer than"), ("NaN", "gave NaN")):
             with self.subTest(mode):

@@ -291,6 +291,11 @@ class Fleet:
 
         wait_until(lambda: f"all groups serve v{seq}\n{self.ctl('get', 'groups', '-o', 'wide')}\n{self.tails()}", all_serve, seconds)
 
+    def wait_labels(self, seq):
+        """Until every engine is told of with this label and an open gate."""
+        labels = lambda: {(e.get("label"), e.get("gate")) for e in self.get("engines")}
+        wait_until(lambda: f"all engines are labelled {seq} and open: {labels()}\n{self.tails()}", lambda: labels() == {(str(seq), "open")})
+
     def wait_roll(self, seq, state="COMPLETED"):
         """Until the newest roll to 'seq' is in this state: rolls end a moment after their last group."""
 

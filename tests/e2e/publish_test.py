@@ -7,6 +7,7 @@ publisher_test.py asks the same of the Python package; here it is the command, a
 import json
 import os
 import random
+import re
 import shutil
 import struct
 import threading
@@ -234,6 +235,10 @@ class NoRoom(unittest.TestCase):
     def blocked(self, f, group):
         return f.group_items()[group].get("blockedReason", "")
 
+    def wait_described(self, f, pattern):
+        described = lambda: f.ctl("describe", "group", "one")
+        wait_until(lambda: f"{pattern}: {described()}", lambda: re.search(pattern, described()))
+
     def fill(self, folder):
         """Leaves no byte free."""
         with open(folder / "filler", "wb", buffering=0) as file:
@@ -257,7 +262,7 @@ class NoRoom(unittest.TestCase):
             wait_until(lambda: f"NO_MEMORY: {self.blocked(f, 'one')}\n{f.tails()}", lambda: self.blocked(f, "one") == "BLOCKED_REASON_NO_MEMORY")
             one = f.group_items()["one"]
             self.assertEqual((1, True), (int(one["committedSeq"]), one["gateOpen"]))
-            self.assertRegex(f.ctl("describe", "group", "one"), r"to unblock +.*needs \d+ bytes, \d+ are free")
+            self.wait_described(f, r"to unblock +.*needs \d+ bytes, \d+ are free")
             (landing / "filler").unlink()
             f.wait_serving(2)
 
@@ -276,7 +281,7 @@ class NoRoom(unittest.TestCase):
             f.wait_serving(1)
             f.publish("v2")
             wait_until(lambda: f"NO_MEMORY: {self.blocked(f, 'one')}\n{f.tails()}", lambda: self.blocked(f, "one") == "BLOCKED_REASON_NO_MEMORY")
-            self.assertRegex(f.ctl("describe", "group", "one"), r"to unblock +.*needs \d+ bytes, \d+ are free \(budget\)")
+            self.wait_described(f, r"to unblock +.*needs \d+ bytes, \d+ are free \(budget\)")
             config = json.loads((f.dir / "a.yaml").read_text())
             config["landing"]["budget"] = "64MiB"
             (f.dir / "a.yaml").write_text(json.dumps(config))

@@ -35,11 +35,6 @@ class Roll(unittest.TestCase):
         self.assertEqual([], failed[:3], f"{len(failed)} of {len(answers)} requests failed")
         return check_answers(answers, self.names)
 
-    def assert_labels(self, seq):
-        for engine in self.fleet.get("engines"):
-            self.assertIn(str(seq), engine["label"], engine)
-            self.assertEqual("open", engine["gate"], engine)
-
     def test_1_publish_rolls_without_a_failed_request(self):
         traffic = self.fleet.start_traffic()
         seq = self.seq("v2")
@@ -47,7 +42,7 @@ class Roll(unittest.TestCase):
         self.assertEqual(0, self.fleet.run("wait", "m", "--for=converged", "--timeout", "30s")[0])
         judged = self.check_traffic(traffic)
         self.assertGreater(judged, 10)
-        self.assert_labels(seq)
+        self.fleet.wait_labels(seq)
         for group in self.fleet.group_items().values():
             self.assertEqual("SWAP_OUTCOME_COMMITTED", group["lastSwap"]["outcome"])
             self.assertEqual("VERIFY_LEVEL_RESIDENT", group["verifyLevel"])
@@ -71,7 +66,7 @@ class Roll(unittest.TestCase):
         self.assertIn("v1", out)
         self.fleet.wait_serving(1)
         self.check_traffic(traffic)
-        self.assert_labels(1)
+        self.fleet.wait_labels(1)
         model = self.fleet.get("models")[0]
         self.assertTrue(model["status"]["held"])
         self.assertEqual(1, int(model["status"]["promotedSeq"]))
