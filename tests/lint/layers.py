@@ -14,6 +14,7 @@ CONFIG = "api/config"
 HTTP = "api/http"
 CLIENT = "api/client"
 MODEL = "transport/model"
+LAYOUT = "transport/layout"
 TRANSPORT = "transport"
 
 # Longest prefix wins.
@@ -26,6 +27,7 @@ MAY_INCLUDE = {
     CLIENT: [BASE],
     TRANSPORT: [BASE, MODEL],
     MODEL: [BASE],
+    LAYOUT: [BASE, MODEL],
     "controller/core": [BASE, MODEL],
     "controller/store": [BASE, "controller/core"],
     "controller/shell": [BASE, CONFIG, HTTP, WIRE, RPC, MODEL, "controller/core", "controller/store"],
@@ -76,7 +78,7 @@ def check_ours(path, part, name):
     if target != part and target not in MAY_INCLUDE[part]:
         allowed = ", ".join(MAY_INCLUDE[part]) or "nothing else"
         return [f"{path}: {part} must not include {target} ({name}); it may include {allowed}"]
-    if part.endswith("/core") and name in IMPURE_BASE:
+    if (part.endswith("/core") or part == LAYOUT) and name in IMPURE_BASE:
         return [f"{path}: a core must not include {name}"]
     return []
 
@@ -112,7 +114,8 @@ def symbols(archive, flag):
 def check_symbols(build):
     """Faults of what the cores' archives leave undefined; needs a plain (not sanitized) build."""
     faults = []
-    archives = [pathlib.Path(build) / "controller/core/libcontroller_core.a", pathlib.Path(build) / "agent/core/libagent_core.a"]
+    cores = ["controller/core/libcontroller_core.a", "agent/core/libagent_core.a", "transport/libbaton_layout.a"]
+    archives = [pathlib.Path(build) / core for core in cores]
     for archive in archives:
         if not archive.exists():
             faults.append(f"{archive.name}: not built, so its symbols cannot be checked")
