@@ -9,7 +9,7 @@
 #
 # Each suite is tests/<suite>/suite.sh (tests/engines/<suite>/suite.sh for real engines) and prints a line for each test:
 #   ok - NAME        not ok - NAME        skip - NAME: REASON
-# Ends with "N passed, N failed, N skipped"; exit 0 only if at least one test ran and none failed, and no process was left.
+# Ends with what failed, once more, and "N passed, N failed, N skipped"; exit 0 only if at least one test ran and none failed, and no process was left.
 # Caches (Python environments, tools) go to $BATON_CACHE, else $XDG_CACHE_HOME/baton, else ~/.cache/baton.
 set -uo pipefail
 
@@ -59,7 +59,8 @@ export BATON_CACHE=${BATON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/baton}
 # Every process of this run carries this mark; what still has it at the end was leaked.
 export BATON_TEST_MARK="baton-test-$$-$RANDOM"
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+broken=$(mktemp)
+trap 'rm -f "$log" "$broken"' EXIT
 passed=0
 failed=0
 skipped=0
@@ -90,6 +91,21 @@ check_leaks() {
   done
 }
 
+# What a reader of the last lines needs: each failure of a suite, the errors said before it, and what was said last.
+note_failures() {
+  awk -v suite="$1" '
+    /^(ok|skip) - / { count = 0; next }
+    /^not ok - / {
+      print suite ": " $0
+      for (i = shown = 0; i < count && shown < 6; i++)
+        if (said[i] ~ /Error|error:|not within|Assertion|FAILED/) { print "    " substr(said[i], 1, 240); shown++ }
+      for (i = count > 4 ? count - 4 : 0; i < count; i++) print "    " substr(said[i], 1, 240)
+      count = 0
+      next
+    }
+    NF { said[count++] = $0 }' "$log" >>"$broken"
+}
+
 run_suite() {
   local suite=$1 started=$SECONDS code
   echo "== $suite"
@@ -102,13 +118,14 @@ run_suite() {
   bad=$(grep -c '^not ok - ' "$log")
   skip=$(grep -c '^skip - ' "$log")
   if [ "$code" -ne 0 ] && [ "$bad" -eq 0 ]; then
-    echo "not ok - $suite ended with exit code $code"
+    echo "not ok - $suite ended with exit code $code" | tee -a "$log"
     bad=1
   fi
   if [ $((ok + bad + skip)) -eq 0 ]; then
-    echo "not ok - $suite ran no test"
+    echo "not ok - $suite ran no test" | tee -a "$log"
     bad=1
   fi
+  note_failures "$suite"
   passed=$((passed + ok))
   failed=$((failed + bad))
   skipped=$((skipped + skip))
@@ -126,5 +143,6 @@ fi
 for suite in "${suites[@]}"; do
   run_suite "$suite"
 done
+[ ! -s "$broken" ] || { echo "== what failed"; head -n 120 "$broken"; }
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -305,10 +305,11 @@ class Fleet:
 
         return wait_until(lambda: f"the roll to {seq} is {state}: {self.get('rolls')}\n{self.tails()}", found)
 
-    def start_traffic(self, seconds=300, tokens=16, engines=None):
+    def start_traffic(self, seconds=300, tokens=16, engines=None, patience=60):
         out = self.dir / f"answers{len(self.extra)}.jsonl"
         pairs = [f"{name}={url}" for name, url in self.engines.items() if engines is None or name in engines]
-        argv = ["/usr/bin/python3", str(ROOT / "tests/e2e/traffic.py"), "--seconds", str(seconds), "--tokens", str(tokens), "--out", str(out), *pairs]
+        argv = ["/usr/bin/python3", str(ROOT / "tests/e2e/traffic.py"), "--seconds", str(seconds), "--tokens", str(tokens)]
+        argv += ["--patience", str(patience), "--out", str(out), *pairs]
         process = Process("traffic", argv, self.dir / f"traffic{len(self.extra)}.log")
         self.extra.append(process)
         process.answers = out

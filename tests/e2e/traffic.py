@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Asks engines without pause and says what came of it; for the quickstart and the end-to-end tests.
 
-usage: traffic.py [--model NAME] [--tokens N] [--seconds MAX] [--out FILE] NAME=URL...
+usage: traffic.py [--model NAME] [--tokens N] [--seconds MAX] [--patience SECONDS] [--out FILE] NAME=URL...
 
 Sends only to loopback. One thread an engine, one request after another: greedy, with log-probabilities. Ends on SIGTERM or after --seconds
-(default 600), then prints one JSON object: requests, failed, by engine; --out gets one JSON line for each answer.
+(default 600), then prints one JSON object: requests, failed, by engine; --out gets one JSON line for each answer. A request that is not answered
+within --patience (default 60) has failed.
 """
 
 import argparse
@@ -32,7 +33,7 @@ class Engine(threading.Thread):
         self.slowest_ms = 0.0
 
     def ask(self, prompt):
-        connection = http.client.HTTPConnection(self.url.hostname, self.url.port, timeout=60)
+        connection = http.client.HTTPConnection(self.url.hostname, self.url.port, timeout=self.options.patience)
         body = {"model": self.options.model, "prompt": prompt, "max_tokens": self.options.tokens, "temperature": 0, "logprobs": 1}
         try:
             connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
@@ -74,6 +75,7 @@ def parse():
     parser.add_argument("--model", default="default")
     parser.add_argument("--tokens", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--patience", type=float, default=60)
     parser.add_argument("--out")
     parser.add_argument("engines", nargs="+", metavar="NAME=URL")
     return parser.parse_args()
@@ -96,7 +98,7 @@ def main():
     stop.wait(options.seconds)
     stop.set()
     for thread in threads:
-        thread.join(timeout=65)
+        thread.join(timeout=options.patience + 5)
     print(
         json.dumps(
             {

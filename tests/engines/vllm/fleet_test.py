@@ -22,7 +22,7 @@ from vllm_fleet import BOOT_SECONDS, SWAP_SECONDS, VllmFleet, fleet
 GROUPS = {"node-a": {"g0": [1]}, "node-b": {"g1": [2]}}
 RANKS_OF_GROUP = {"g0": 1, "g1": 2}
 # Of agents on a machine whose few cores the engines, the traffic and the tests share.
-PATIENT = {"engineLost": "30s", "opShort": "20s"}
+PATIENT = {"engineLost": "45s", "opShort": "60s", "opLong": "240s"}
 CONFORMANCE = fleet.BUILD / "tests/engine_conformance"
 
 
@@ -101,11 +101,12 @@ class RealFleet(unittest.TestCase):
         self.ended_well()
 
     def test_2_publish_rolls_under_traffic(self):
-        type(self).traffic = self.fleet.start_traffic(900, vllm_fleet.TRAFFIC_TOKENS)
+        type(self).traffic = self.fleet.start_traffic(
+            1800, vllm_fleet.TRAFFIC_TOKENS, patience=vllm_fleet.PATIENCE_SECONDS)  # fmt: skip
         self.await_answers(1)
         self.assertEqual(2, self.fleet.publish("v2", "--optimizer-step", 200)["seq"])
         self.wait_serving(2)
-        self.assertEqual(0, self.fleet.run("wait", "m", "--for=converged", "--timeout", "30s")[0])
+        self.assertEqual(0, self.fleet.run("wait", "m", "--for=converged", "--timeout", "240s")[0])
         self.check_committed(2)
         self.print_pauses()
         for group in RANKS_OF_GROUP:
@@ -119,7 +120,7 @@ class RealFleet(unittest.TestCase):
         self.assertIn("v1", self.fleet.ctl("roll", "undo", "m", "--reason", "reward collapsed"))
         self.wait_serving(1)
         self.check_committed(1)
-        self.traffic.stop(70)
+        self.traffic.stop(vllm_fleet.PATIENCE_SECONDS + 10)
         self.assertEqual(self.served["v1"], self.fleet.all_answers())
         self.ended_well()
 

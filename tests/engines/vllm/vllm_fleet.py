@@ -19,9 +19,12 @@ sys.path.insert(0, str(HERE.parents[1] / "e2e"))
 import fleet  # noqa: E402
 import traffic  # noqa: E402
 
-# Two servers boot at once on two cores that other work may use, too.
+# Two servers boot at once on two cores that other work may use, too.  Two ranks that wait for each other
+# in turns then need a second for a token: a probe of 16 tokens takes 20 s, and a swap has several minutes.
 BOOT_SECONDS = 600
-SWAP_SECONDS = 120
+SWAP_SECONDS = 480
+SWAP_DEADLINE = "240s"
+PATIENCE_SECONDS = 600
 END_SECONDS = 60
 TRAFFIC_TOKENS = 8
 
@@ -45,6 +48,10 @@ def exec_of(port, ranks):
 
 class VllmFleet(fleet.Fleet):
     """As its base: {agent: {group: [ranks of engine 0, ...]}}."""
+
+    @staticmethod
+    def default_update():
+        return {**fleet.Fleet.default_update(), "swapDeadline": SWAP_DEADLINE}
 
     def engine_config(self, agent, group, index, ranks):
         port = fleet.free_ports(1)[0]
@@ -70,7 +77,7 @@ class VllmFleet(fleet.Fleet):
     def call(self, engine, method, path, body=None):
         """The JSON of a call with the agent's token, which passes the gate; it must be answered 200."""
         token = self.secret_files(engine)[1].read_text(encoding="ascii").strip()
-        connection = http.client.HTTPConnection(self.engines[engine].removeprefix("http://"), timeout=60)
+        connection = http.client.HTTPConnection(self.engines[engine].removeprefix("http://"), timeout=PATIENCE_SECONDS)
         try:
             headers = {"content-type": "application/json", "x-baton-token": token}
             text = json.dumps(body) if body is not None else None
