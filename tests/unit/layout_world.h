@@ -56,4 +56,10 @@ struct baton_status world_build(const struct world_side *side, const char *name,
 const char *world_perform(const struct layout *source, const struct layout *target,
                           const struct layout_plan *plan);
 
+enum { WORLD_CONTENTS_BYTES = 512 };
+/* What a rank has in its local of this name, element by element: a tensor's name and the element's
+ * number, "." for padding, "-" if the rank does not have it.  "q0 q1 k0 ." */
+const char *world_contents(const struct layout *layout, uint32_t rank, const char *local,
+                           char out[WORLD_CONTENTS_BYTES]);
+
 #endif /* layout_world.h */

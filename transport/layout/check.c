@@ -267,7 +267,7 @@ static struct baton_status check_scale(struct layout *layout, const struct layou
             layout->name, layout_text(layout, tensor->name), tensor->block[0], tensor->block[1],
             text);
     }
-    for (uint32_t h = 0; h < tensor->holdings_count; h++) {
+    for (uint32_t h = 0; h < tensor->holdings_count && !layout->is_gathered; h++) {
         const struct layout_holding *holding = &layout->holdings[tensor->first_holding + h];
         struct box need = blocks_of(tensor, shape->rank, layout_box(layout, holding->box));
         struct cover cover = { .arena = layout->arena };

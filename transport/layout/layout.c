@@ -270,6 +270,11 @@ struct baton_status layout_add_name_rule(struct layout *layout, enum layout_name
     return st;
 }
 
+void layout_set_gathered(struct layout *layout)
+{
+    layout->is_gathered = true;
+}
+
 /* --- digest --- */
 
 static void digest_pool(struct digest_stream *stream, const struct pool *pool)

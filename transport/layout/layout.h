@@ -142,6 +142,9 @@ BATON_MUST_USE struct baton_status layout_add_name_rule(struct layout *layout,
                                                         enum layout_name_rule kind,
                                                         const char *match, const char *into);
 
+/* Ranks gather their shards before they use them (FSDP), so a value's scales may lie elsewhere. */
+void layout_set_gathered(struct layout *layout);
+
 /* Ends the building; proves what the head of this file says.  After a failure the layout is of no
  * use. */
 BATON_MUST_USE struct baton_status layout_seal(struct layout *layout);

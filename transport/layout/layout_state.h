@@ -34,6 +34,7 @@ struct layout {
     struct pool pads;
     struct pool rules;
     uint32_t ranks_count;
+    bool is_gathered;
 
     /* After sealing. */
     struct layout_piece *pieces; /* By tensor, box, order. */
