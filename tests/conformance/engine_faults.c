@@ -12,9 +12,9 @@
 #include "tests/conformance/engine_mini.h"
 
 /* An operation that hangs gets this; an operation that does not gets rig.call_ns. */
-#define SHORT_NS (400 * BATON_NS_PER_MS)
+#define SHORT_NS (1500 * BATON_NS_PER_MS)
 /* Far above the former, far below "for ever": the machine may be busy. */
-#define LATE_NS (10 * BATON_NS_PER_S)
+#define LATE_NS (30 * BATON_NS_PER_S)
 
 static struct mini_programs programs;
 static struct mini_scratch scratch;

@@ -8,6 +8,7 @@
 #include "api/base/clock.h"
 #include "tests/conformance/etcd_bench.h"
 #include "tests/conformance/etcd_rig.h"
+#include "tests/conformance/patience.h"
 
 /* The leader dies, then hangs: commits go on through the others without a failure. */
 static void fail_over(struct etcd_rig *rig, struct bench *bench)
@@ -126,15 +127,10 @@ static void foreign_cluster(struct etcd_rig *rig)
     etcd_rig_stop(&other);
 }
 
-int main(void)
+static void cluster(void)
 {
     static struct etcd_rig rig;
     char address[ADDRESS_BYTES];
-    if (!etcd_rig_there()) {
-        printf("skip etcd_members: etcd is not installed (deploy/install.sh test)\n");
-        return SKIPPED;
-    }
-    (void)setvbuf(stdout, NULL, _IOLBF, 0);
     etcd_rig_init(&rig, 3);
     etcd_rig_start(&rig);
     etcd_rig_address(&rig, "/three", address);
@@ -149,5 +145,15 @@ int main(void)
     foreign_cluster(&rig);
     printf("ok foreign_cluster\n");
     etcd_rig_stop(&rig);
+}
+
+int main(void)
+{
+    if (!etcd_rig_there()) {
+        printf("skip etcd_members: etcd is not installed (deploy/install.sh test)\n");
+        return SKIPPED;
+    }
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    patience_run("cluster", cluster);
     return 0;
 }

@@ -6,15 +6,20 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "api/base/clock.h"
+#include "api/base/random.h"
 
 #define MUST(condition_)                                                                           \
     do {                                                                                           \
@@ -24,6 +29,7 @@
         }                                                                                          \
     } while (0)
 
+enum { PORT_FIRST = 15000, PORT_COUNT = 17000, PORT_TRIES = 1000 };
 enum { ANSWER_BYTES = 64 << 10, WAIT_TRIES = 600, WAIT_MS = 50, ARGV_MAX = 48, TEXT_BYTES = 512 };
 
 static char answer[ANSWER_BYTES];
@@ -40,16 +46,39 @@ static void pause_ms(long ms)
     (void)nanosleep(&time, NULL);
 }
 
+/* True: the port is free, and ours until this process ends, by a name that tests/e2e uses as well. */
+static bool claim_port(int port)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "baton-test-port-%d", port);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    int claim = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    MUST(claim >= 0 && probe >= 0);
+    bool ours = bind(claim, (struct sockaddr *)&name, size) == 0 &&
+                bind(probe, (struct sockaddr *)&address, sizeof(address)) == 0;
+    (void)close(probe);
+    if (!ours) {
+        (void)close(claim);
+    }
+    return ours;
+}
+
+/* Below the ports that the kernel gives away by itself: a member that is away finds its own free. */
 int etcd_rig_free_port(void)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET };
-    socklen_t size = sizeof(address);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    MUST(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
-    MUST(getsockname(fd, (struct sockaddr *)&address, &size) == 0);
-    (void)close(fd);
-    return ntohs(address.sin_port);
+    struct baton_random random;
+    baton_random_seed(&random, baton_clock_monotonic_ns() ^ (uint64_t)getpid());
+    for (int tries = 0; tries < PORT_TRIES; tries++) {
+        int port = PORT_FIRST + (int)baton_random_below(&random, PORT_COUNT);
+        if (claim_port(port)) {
+            return port;
+        }
+    }
+    fprintf(stderr, "no port is free\n");
+    exit(1);
 }
 
 void etcd_rig_init(struct etcd_rig *rig, int count)

@@ -56,6 +56,7 @@ const char *etcd_rig_post(struct etcd_rig *rig, int i, const char *path, const c
 /* A CA with a server's and a client's certificate, by the openssl tool. */
 void etcd_rig_certificates(struct etcd_rig *rig);
 
+/* Nobody else gets it until this process ends. */
 int etcd_rig_free_port(void);
 
 /* A relay between a client and one member.  HOLD keeps what clients send, also after they hung up,

@@ -19,6 +19,7 @@
 #include "api/base/random.h"
 #include "controller/store/store.h"
 #include "tests/conformance/etcd_rig.h"
+#include "tests/conformance/patience.h"
 
 #define CHECK(condition_)                                                                          \
     do {                                                                                           \
@@ -594,10 +595,6 @@ static void all_rules(enum kind kind)
 
 static void etcd_rules(void)
 {
-    if (!etcd_rig_there()) {
-        printf("skip store_conformance, etcd: it is not installed (deploy/install.sh test)\n");
-        return;
-    }
     etcd_rig_init(&etcd, 1);
     etcd_rig_start(&etcd);
     all_rules(ETCD);
@@ -617,7 +614,11 @@ int main(void)
     CHECK(mkdtemp(folder) != NULL);
     all_rules(MEMORY);
     all_rules(SQLITE);
-    etcd_rules();
+    if (etcd_rig_there()) {
+        patience_run("etcd", etcd_rules);
+    } else {
+        printf("skip store_conformance, etcd: it is not installed (deploy/install.sh test)\n");
+    }
     bad_addresses();
     full_disk();
     printf("ok sqlite full_disk\n");

@@ -90,7 +90,7 @@ class Barrier(unittest.TestCase):
         self.assertGreater(watch.looks, 50)
         traffic.stop(70)
         answers = read_answers(traffic)
-        self.assertEqual([], [a for a in answers if a["status"] != 200][:3])
+        self.assertEqual([], [a for a in answers if a["status"] != 200][:3], self.fleet.tails())
         self.assertGreater(check_answers(answers, self.names), 0)
         self.assertTrue(any(a["version"] == str(seq) for a in answers))
 
@@ -139,7 +139,7 @@ class Barrier(unittest.TestCase):
 
     def test_too_few_in_time(self):
         """A group that cannot pause in time: all serve the old version again, and the next try goes."""
-        self.apply(deadline="1s")
+        self.apply(deadline="5s")  # In doubt is who hears nothing for twice as long: a machine that stalls is not.
         self.fleet.set_fault("g0.e0", kind="hang", phase="pause")
         watch, traffic = self.watch(), self.fleet.start_traffic()
         seq = self.publish("v2")

@@ -13,7 +13,7 @@
 #include "api/http/http.h"
 #include "tests/unit/engine_server.h"
 
-#define SOON   (baton_clock_monotonic_ns() + 150 * BATON_NS_PER_MS)
+#define SOON   (baton_clock_monotonic_ns() + 1500 * BATON_NS_PER_MS)
 #define PLENTY (baton_clock_monotonic_ns() + 20 * BATON_NS_PER_S)
 
 static struct http *open_url(const char *url, const char *token, size_t body_bytes_max)
@@ -95,7 +95,7 @@ Test(http, tells_sent_and_not_sent_apart)
     struct script *script = script_start(NULL, 0);
     struct http *http = open_url(script_url(script), NULL, 0);
     script_stop(script);
-    struct baton_status st = get(http, "/x", SOON, &answer);
+    struct baton_status st = get(http, "/x", PLENTY, &answer);
     cr_expect_eq(st.code, BATON_UNAVAILABLE);
     cr_expect_eq(st.reason, BATON_REASON_ENGINE_UNREACHABLE);
     cr_expect_eq(answer.outcome, HTTP_NOT_SENT);

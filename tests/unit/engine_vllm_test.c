@@ -13,7 +13,7 @@
 #include "api/base/clock.h"
 #include "tests/unit/engine_server.h"
 
-#define SOON     (baton_clock_monotonic_ns() + 400 * BATON_NS_PER_MS)
+#define SOON     (baton_clock_monotonic_ns() + 2000 * BATON_NS_PER_MS)
 #define PLENTY   (baton_clock_monotonic_ns() + 20 * BATON_NS_PER_S)
 #define DIGEST_A "00112233445566778899aabbccddeeff"
 #define DIGEST_B "ffeeddccbbaa99887766554433221100"

@@ -211,7 +211,7 @@ struct local_sink recorder_sink(struct recorder *recorder)
 
 bool recorder_wait(const _Atomic uint32_t *counter, uint32_t value)
 {
-    uint64_t deadline_ns = baton_clock_monotonic_ns() + 10 * BATON_NS_PER_S;
+    uint64_t deadline_ns = baton_clock_monotonic_ns() + 60 * BATON_NS_PER_S;
     while (atomic_load(counter) < value) {
         if (baton_clock_monotonic_ns() > deadline_ns) {
             return false;

@@ -155,7 +155,7 @@ Test(server, too_many_connections)
     baton_close(second);
     /* The slot is free once the server noticed; that is soon, but not at once. */
     int code = 8;
-    for (int i = 0; i < 1000 && code == 8; i++) {
+    for (int i = 0; i < 60000 && code == 8; i++) {
         code = baton_connect(address, 5000, &third, &error);
         baton_clock_sleep_ns(BATON_NS_PER_MS);
     }
@@ -181,7 +181,7 @@ static struct local_channel raw_connect(void)
 
 static uint64_t soon(void)
 {
-    return baton_clock_monotonic_ns() + 10 * BATON_NS_PER_S;
+    return baton_clock_monotonic_ns() + 60 * BATON_NS_PER_S;
 }
 
 static void say(struct local_channel *channel, const struct local_message *message, int fd)

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <spawn.h>
@@ -109,7 +110,8 @@ Test(rpc_alive, silent_client)
     do {
         got = read(fd, bytes, sizeof(bytes));
     } while (got > 0);
-    cr_assert_eq(got, 0, "the server keeps a client that does not answer");
+    /* A reset is an end, too: of a connection with bytes that the server had not read. */
+    cr_assert(got == 0 || errno == ECONNRESET, "the server keeps a client that does not answer");
     (void)close(fd);
     rpc_fixture_stop(&fixture);
 }
