@@ -178,3 +178,21 @@ Test(layout, sorts)
         }
     }
 }
+
+/* Who asks for what is there may give the arena's memory back to where it was. */
+Test(layout, known_bytes_take_no_memory)
+{
+    void *memory = malloc(ARENA_BYTES);
+    struct baton_arena arena = baton_arena_of(memory, ARENA_BYTES);
+    struct intern table;
+    intern_init(&table, &arena);
+    for (uint32_t i = 0; i < 1000; i++) {
+        cr_assert_eq(intern_add(&table, &i, sizeof(i)), i);
+        size_t used = arena.used;
+        for (uint32_t k = 0; k <= i; k += 1 + i / 8) {
+            cr_assert_eq(intern_add(&table, &k, sizeof(k)), k);
+        }
+        cr_assert_eq(arena.used, used);
+    }
+    free(memory);
+}

@@ -107,14 +107,12 @@ static bool make_room(struct intern *table)
 
 uint32_t intern_add(struct intern *table, const void *data, size_t size)
 {
-    if (!make_room(table)) {
-        return POOL_NONE;
+    uint32_t known = intern_find(table, data, size);
+    if (known != POOL_NONE || !make_room(table)) {
+        return known;
     }
     uint32_t hash = hash_of(data, size);
     uint32_t at = find_slot(table, data, size, hash);
-    if (table->slots[at] != 0) {
-        return table->slots[at] - 1;
-    }
     void *copy = baton_arena_take(table->entries.arena, size + 1, 1); /* Ends texts. */
     struct entry *entry = copy != NULL ? pool_add(&table->entries) : NULL;
     if (entry == NULL) {

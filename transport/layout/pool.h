@@ -38,7 +38,8 @@ void *pool_add(struct pool *pool);
 void *pool_get(const struct pool *pool, uint32_t index);
 
 void intern_init(struct intern *table, struct baton_arena *arena);
-/* The number of these bytes, new or known; POOL_NONE if the arena is full. */
+/* The number of these bytes, new or known; POOL_NONE if the arena is full.  Known bytes take nothing
+ * from the arena. */
 uint32_t intern_add(struct intern *table, const void *data, size_t size);
 /* The number of these bytes, or POOL_NONE if they are not there. */
 uint32_t intern_find(const struct intern *table, const void *data, size_t size);
