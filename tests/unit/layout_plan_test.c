@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/unit/layout_world.h"
+#include "transport/layout/plan_cache.h"
 
 enum { ARENA_BYTES = 16 << 20, WORLDS = 10000 };
 
@@ -66,6 +67,7 @@ Test(layout_plan, moves_every_element_once)
         cr_assert_null(fault, "seed %llu: %s", (unsigned long long)seed, fault);
         const struct layout_plan_figures *figures = layout_plan_figures(plan);
         cr_assert_leq(figures->lower_bound, figures->bottleneck);
+        cr_assert_leq(figures->egress_bound, figures->egress_max);
         check_buckets(target, plan);
         copies += layout_plan_copies_count(plan);
     }
@@ -159,6 +161,7 @@ Test(layout_plan, equal_sources_share_a_tensor)
     cr_expect_eq(figures->bytes, 128000);
     cr_expect_eq(figures->delivered_bytes, 8 * 128000);
     cr_expect_eq(figures->egress_max, 32000);
+    cr_expect_eq(figures->egress_bound, 32000);
     cr_expect_eq(figures->bottleneck, 128000, "each target takes all of it");
     cr_expect_eq(figures->lower_bound, 128000);
     cr_expect_not(figures->bottleneck_is_source);
@@ -373,4 +376,31 @@ Test(layout_plan, keys_follow_what_matters)
     options.bucket_bytes = 1;
     cr_expect_not(digest_equal(key, layout_plan_key(a, b, &options)));
     free(rig.memory);
+}
+
+/* --- cache --- */
+
+/* Found again by key; the one that was not asked for longest makes room, and its memory comes back. */
+Test(layout_plan, cache_keeps_what_is_asked_for)
+{
+    struct layout_plan_cache cache = { .count = 0 };
+    struct digest keys[LAYOUT_PLAN_CACHE_MAX + 1] = { { { 0 } } };
+    const struct layout_plan *plans[LAYOUT_PLAN_CACHE_MAX + 1];
+    char bodies[LAYOUT_PLAN_CACHE_MAX + 1];
+    for (size_t i = 0; i <= LAYOUT_PLAN_CACHE_MAX; i++) {
+        keys[i].bytes[0] = (uint8_t)(i + 1);
+        plans[i] = (const struct layout_plan *)&bodies[i];
+    }
+    for (size_t i = 0; i < LAYOUT_PLAN_CACHE_MAX; i++) {
+        cr_expect_null(layout_plan_cache_find(&cache, keys[i]));
+        cr_expect_null(layout_plan_cache_put(&cache, keys[i], plans[i]));
+    }
+    cr_expect_eq(layout_plan_cache_find(&cache, keys[0]), plans[0]);
+    cr_expect_eq(
+        layout_plan_cache_put(&cache, keys[LAYOUT_PLAN_CACHE_MAX], plans[LAYOUT_PLAN_CACHE_MAX]),
+        plans[1], "0 was asked for since");
+    cr_expect_null(layout_plan_cache_find(&cache, keys[1]));
+    cr_expect_eq(layout_plan_cache_find(&cache, keys[0]), plans[0]);
+    cr_expect_eq(layout_plan_cache_find(&cache, keys[LAYOUT_PLAN_CACHE_MAX]),
+                 plans[LAYOUT_PLAN_CACHE_MAX]);
 }

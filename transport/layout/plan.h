@@ -49,6 +49,7 @@ struct layout_plan_figures {
     uint64_t bottleneck;      /* Most bytes over one link. */
     uint64_t lower_bound;     /* No choice of sources has less. */
     uint64_t egress_max;      /* Of all source links. */
+    uint64_t egress_bound;    /* No choice of sources has a lower 'egress_max'. */
     uint64_t ingress_max;     /* Of all target links. */
     uint64_t bucket_bytes_max;
     uint32_t bottleneck_link;

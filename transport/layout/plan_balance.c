@@ -160,14 +160,15 @@ static void bound_choices(struct layout_plan *plan, const uint64_t *order, uint3
 
 static void bound_rest(struct layout_plan *plan)
 {
+    if (plan->source_links > 0) {
+        raise_bound(plan, plan->figures.bytes, plan->source_links);
+    }
+    plan->figures.egress_bound = plan->figures.lower_bound;
     for (uint32_t l = 0; l < plan->target_links; l++) {
         raise_bound(plan, plan->ingress[l], 1);
         if (plan->ingress[l] > plan->figures.ingress_max) {
             plan->figures.ingress_max = plan->ingress[l];
         }
-    }
-    if (plan->source_links > 0) {
-        raise_bound(plan, plan->figures.bytes, plan->source_links);
     }
 }
 
