@@ -5,7 +5,7 @@ import os
 import threading
 import time
 
-from harness import Engine, Stream, Swap, close, equal, expected, landing, prompt, until
+from harness import DEADLINE_S, SLOW, Engine, Stream, Swap, close, equal, expected, landing, prompt, until
 
 ALLOWED = ("--faults",)
 
@@ -145,12 +145,12 @@ def _is_dying(engine, stream):
     """What runs gets an error, then the server ends, ranks and all."""
     stream.end()
     equal(stream.error is not None, True, "the stream broke off")
-    equal(engine.process.wait(10), 1, "the server ended")
+    equal(engine.process.wait(DEADLINE_S), 1, "the server ended")
 
 
 def check_die_in_a_phase():
     for ranks, rank, phase in ((1, 0, "apply"), (2, 0, "start"), (2, 1, "apply"), (2, 1, "stage"), (2, 1, "pause")):
-        with Engine("v1", ranks, options=ALLOWED) as engine:
+        with Engine("v1", ranks, options=SLOW) as engine:
             stream = Stream(engine, prompt("river"), 1900).wait_for(3)
             engine.fault(kind="die", phase=phase, rank=rank)
             try:
@@ -173,11 +173,11 @@ def check_die_at_a_tensor():
             equal(engine.post("/finish_weight_update").status, 500, "the call fails")
         except (OSError, http.client.HTTPException):
             pass
-        equal(engine.process.wait(10), 1, "the server ended")
+        equal(engine.process.wait(DEADLINE_S), 1, "the server ended")
 
 
 def check_a_killed_rank_ends_the_engine():
-    with Engine("v1", 2) as engine:
+    with Engine("v1", 2, options=SLOW) as engine:
         stream = Stream(engine, prompt("river"), 1900).wait_for(3)
 
         os.kill(engine.children()[0], 9)
@@ -248,7 +248,7 @@ def check_poison_stays_and_kills():
         again = Swap(engine, "v2").stage()
         equal((again[0]["ok"], again[1]["error"]["code"]), (True, "LOAD_FAILED"), "the old error comes back")
         equal(engine.generate(prompt("river"), 3).status, 500, "the next request kills it")
-        equal(engine.process.wait(10), 1, "ended")
+        equal(engine.process.wait(DEADLINE_S), 1, "ended")
 
 
 def check_poison_may_go_on_serving_a_mix():

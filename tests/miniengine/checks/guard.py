@@ -3,7 +3,7 @@
 import os
 import threading
 
-from harness import TOKEN, Engine, Stream, Swap, equal, prompt, until
+from harness import SLOW, TOKEN, Engine, Stream, Swap, equal, prompt, until
 
 AGENT = {"x-baton-token": TOKEN}
 
@@ -121,7 +121,7 @@ def check_hold_is_bounded_in_number_and_time():
 
 
 def check_active_counts_who_is_inside():
-    with Engine("v1", guarded=True) as engine:
+    with Engine("v1", guarded=True, options=SLOW) as engine:
         engine.page.set("open", version=1)
         streams = [Stream(engine, prompt("river"), 1500).wait_for(3) for _ in range(3)]
         equal(engine.page.active(), 3, "inside")
@@ -180,13 +180,14 @@ def check_no_torn_reading_while_the_agent_writes():
 
 
 def check_a_swap_behind_the_guard_fails_no_request():
-    with Engine("v1", ranks=2, guarded=True) as engine:
+    with Engine("v1", ranks=2, guarded=True, options=SLOW) as engine:
         engine.page.set("open", version=1)
         running = Stream(engine, prompt("river"), 300).wait_for(5)
         engine.page.set("hold", version=1)
         held = Stream(engine, prompt("river"), 20)
         until("held", lambda: engine.page.held() == 1)
         Swap(engine, "v2", headers=AGENT).run()
+        engine.fast()
         engine.page.set("open", version=2)
         equal((running.end().reason, held.end().reason), ("length", "length"), "both ended well")
         equal(held.response.getheader("x-baton-version"), "2", "the held one is the new version's")

@@ -3,7 +3,7 @@
 import os
 import threading
 
-from harness import Engine, Stream, Swap, close, equal, expected, landing, prompt, until
+from harness import SLOW, Engine, Stream, Swap, close, equal, expected, landing, prompt, until
 
 LONG = 160
 
@@ -28,7 +28,7 @@ def _resident_bytes(engine):
 
 
 def check_keep_with_clear_goes_on_with_fresh_kv():
-    with Engine("v1") as engine:
+    with Engine("v1", options=SLOW) as engine:
         stream = Stream(engine, prompt("long"), LONG).wait_for(30)
         swap = Swap(engine, "v2")
         swap.pause("keep", "true")
@@ -36,6 +36,7 @@ def check_keep_with_clear_goes_on_with_fresh_kv():
         swap.good(swap.stage())
         swap.good(swap.finish())
         swap.resume()
+        engine.fast()
         stream.end()
         equal((len(stream.ids), stream.reason), (LONG, "length"), "the request ended well")
     old = _reference("v1", _ids("long"), LONG)[0]
@@ -46,7 +47,7 @@ def check_keep_with_clear_goes_on_with_fresh_kv():
 
 
 def check_keep_without_clear_goes_on_with_stale_kv():
-    with Engine("v1") as engine:
+    with Engine("v1", options=SLOW) as engine:
         stream = Stream(engine, prompt("long"), LONG).wait_for(30)
         swap = Swap(engine, "v2")
         swap.pause("keep", "false")
@@ -54,6 +55,7 @@ def check_keep_without_clear_goes_on_with_stale_kv():
         swap.good(swap.stage())
         swap.good(swap.finish())
         swap.resume()
+        engine.fast()
         stream.end()
     fresh = _reference("v2", _ids("long") + stream.ids[:cut], LONG - cut)[1]
     equal(abs(stream.logprobs[cut + 1] - fresh[1]) > 1e-3, True, "old KV shows in log-probabilities")
@@ -87,13 +89,14 @@ def check_wait_drains():
 
 
 def check_wait_queues_arrivals_and_is_paused_meanwhile():
-    with Engine("v1", options=("--faults",)) as engine:
+    with Engine("v1", options=SLOW) as engine:
         stream = Stream(engine, prompt("river"), 700).wait_for(5)
         waiter = threading.Thread(target=lambda: engine.post("/pause?mode=wait"))
         waiter.start()
         until("paused while draining", lambda: engine.get("/is_paused").ok()["is_paused"])
         equal(stream.done, False, "still draining")
         late = Stream(engine, prompt("river"), 5)
+        engine.fast()
         waiter.join()
         equal((stream.end().reason, late.ids), ("length", []), "drained, the late one waits")
         engine.post("/resume").ok()
@@ -101,7 +104,7 @@ def check_wait_queues_arrivals_and_is_paused_meanwhile():
 
 
 def check_abort_ends_what_runs():
-    with Engine("v1") as engine:
+    with Engine("v1", options=SLOW) as engine:
         stream = Stream(engine, prompt("river"), 1500).wait_for(5)
         engine.post("/pause").ok()
         stream.end()
@@ -109,7 +112,7 @@ def check_abort_ends_what_runs():
 
 
 def check_abort_bounds_a_wait():
-    with Engine("v1") as engine:
+    with Engine("v1", options=SLOW) as engine:
         stream = Stream(engine, prompt("river"), 1500).wait_for(5)
         answers = []
         waiter = threading.Thread(target=lambda: answers.append(engine.post("/pause?mode=wait").status))
@@ -122,7 +125,7 @@ def check_abort_bounds_a_wait():
 
 
 def check_a_resume_wins_over_a_wait():
-    with Engine("v1") as engine:
+    with Engine("v1", options=SLOW) as engine:
         stream = Stream(engine, prompt("river"), 700).wait_for(5)
         answers = []
         waiter = threading.Thread(target=lambda: answers.append(engine.post("/pause?mode=wait").ok()))
@@ -130,6 +133,7 @@ def check_a_resume_wins_over_a_wait():
         until("closed", lambda: engine.get("/is_paused").ok()["is_paused"])
         engine.post("/resume").ok()
         equal(engine.get("/is_paused").ok(), {"is_paused": False}, "resumed")
+        engine.fast()
         stream.end()
         waiter.join()
         equal(answers, [{"status": "paused"}], "and yet it answers")
@@ -137,7 +141,7 @@ def check_a_resume_wins_over_a_wait():
 
 
 def check_keep_freezes_and_wait_after_keep_drains_nothing():
-    with Engine("v1") as engine:
+    with Engine("v1", options=SLOW) as engine:
         stream = Stream(engine, prompt("river"), LONG).wait_for(5)
         engine.post("/pause?mode=keep").ok()
         count = len(stream.ids)
@@ -147,11 +151,12 @@ def check_keep_freezes_and_wait_after_keep_drains_nothing():
         equal((len(stream.ids), stream.done), (count, False), "frozen")
         equal(engine.get("/is_sleeping").ok(), {"is_sleeping": True}, "asleep too")
         engine.post("/resume").ok()
+        engine.fast()
         equal(len(stream.end().ids), LONG, "goes on")
 
 
 def check_a_second_abort_empties_a_paused_server():
-    with Engine("v1") as engine:
+    with Engine("v1", options=SLOW) as engine:
         frozen = Stream(engine, prompt("river"), LONG).wait_for(5)
         engine.post("/pause?mode=keep").ok()
         queued = Stream(engine, prompt("river"), LONG)
@@ -162,7 +167,7 @@ def check_a_second_abort_empties_a_paused_server():
 
 
 def check_a_client_that_leaves_while_frozen_is_dropped():
-    with Engine("v1") as engine:
+    with Engine("v1", options=SLOW) as engine:
         stream = Stream(engine, prompt("long"), LONG).wait_for(5)
         engine.post("/pause?mode=keep&clear_cache=false").ok()
         equal(engine.metric("vllm:num_requests_running"), 1, "running")
@@ -173,16 +178,17 @@ def check_a_client_that_leaves_while_frozen_is_dropped():
 
 
 def check_a_reset_with_running_requests_recomputes():
-    with Engine("v1") as engine:
+    with Engine("v1", options=SLOW) as engine:
         stream = Stream(engine, prompt("long"), LONG).wait_for(5)
         equal(engine.post("/reset_prefix_cache").ok(), {"success": False}, "in use")
         equal(engine.post("/reset_prefix_cache?reset_running_requests=true").ok(), {"success": True}, "reset")
+        engine.fast()
         stream.end()
     equal(stream.ids, _reference("v1", _ids("long"), LONG)[0], "the same answer")
 
 
 def check_abort_requests():
-    with Engine("v1") as engine:
+    with Engine("v1", options=SLOW) as engine:
         equal(engine.post("/abort_requests", {}).ok(), {"status": "aborted", "aborted": 0}, "none")
         equal(engine.post("/abort_requests", {"request_ids": "x"}).ok()["aborted"], 1, "a string counts")
         stream = Stream(engine, prompt("river"), 1500, headers={"X-Request-Id": "mine"}).wait_for(3)
@@ -193,7 +199,7 @@ def check_abort_requests():
 
 
 def check_pause_parameters():
-    with Engine("v1") as engine:
+    with Engine("v1", options=SLOW) as engine:
         equal(engine.post("/pause?mode=bogus").json()["error"]["param"], "query.mode", "mode")
         equal(engine.post("/pause?clear_cache=zzz").json()["error"]["param"], "query.clear_cache", "clear")
         stream = Stream(engine, prompt("river"), 1500).wait_for(3)
@@ -204,7 +210,7 @@ def check_pause_parameters():
 
 
 def check_sleep_and_wake_are_pause_and_resume():
-    with Engine("v1") as engine:
+    with Engine("v1", options=SLOW) as engine:
         stream = Stream(engine, prompt("river"), 1500).wait_for(3)
         equal(engine.post("/sleep?level=1").ok(), {"status": "sleeping", "level": 1}, "sleep")
         equal(stream.end().reason, "abort", "it aborts")
@@ -247,10 +253,11 @@ def check_a_light_sleep_keeps_its_weights():
 
 
 def check_a_swap_without_a_pause_cuts_through():
-    with Engine("v1") as engine:
+    with Engine("v1", options=SLOW) as engine:
         stream = Stream(engine, prompt("river"), 1000).wait_for(20)
         folder, _ = landing("v2")
         engine.rpc("reload_weights", weights_path=folder)
+        engine.fast()
         equal(len(stream.end().ids), 1000, "the request goes on")
         equal(engine.get("/weight_info").ok(), {"weight_version": "default"}, "and no label tells")
 

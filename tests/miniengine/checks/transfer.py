@@ -5,7 +5,7 @@ import os
 import shutil
 import struct
 
-from harness import Engine, Swap, checkpoint, close, copy_landing, equal, expected, landing, prompt, seal
+from harness import DEADLINE_S, Engine, Swap, checkpoint, close, copy_landing, equal, expected, landing, prompt, seal
 
 SHARD = "model.safetensors"
 
@@ -264,7 +264,7 @@ def check_reload_is_possible_and_a_bad_path_is_deadly():
         sums = engine.post("/collective_rpc", {"method": "compute_weight_checksums"})
         equal("Cannot copy out of meta tensor" in sums.body, True, "unfinished")
         equal(engine.generate(prompt("river"), 3).status, 500, "the next request kills it")
-        equal(engine.process.wait(10), 1, "and it ends")
+        equal(engine.process.wait(DEADLINE_S), 1, "and it ends")
 
 
 def check_calls_and_labels():
