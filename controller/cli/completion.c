@@ -61,6 +61,8 @@ static const char body[] =
     "    suspend:2|hold:2|resume:2) mapfile -t COMPREPLY < <(compgen -W \"$(batonctl get models -o "
     "name "
     "2>/dev/null)\" -- \"$word\") ;;\n"
+    "    delta:2) mapfile -t COMPREPLY < <(compgen -W 'encode verify apply' -- \"$word\") ;;\n"
+    "    delta:*) mapfile -t COMPREPLY < <(compgen -d -- \"$word\") ;;\n"
     "    publish:*) mapfile -t COMPREPLY < <(compgen -d -- \"$word\") ;;\n"
     "  esac\n"
     "}\n"

@@ -138,6 +138,19 @@ static const char roll_doc[] =
     "  batonctl roll status m --timeout 5m\n  batonctl roll undo m --reason 'reward collapsed'\n"
     "  batonctl roll trace m 7 > roll.json\n";
 
+static const char delta_doc[] =
+    "Disk-delta directories, as Miles and slime write them and SGLang pulls them; needs no "
+    "controller. ACTION is one of:\n"
+    "  encode BASE NEXT       write version N of the publication: what leads from BASE, the "
+    "checkpoint of version N - 1, to NEXT\n"
+    "  verify CHECKPOINT      go through all deltas from CHECKPOINT to version N; write nothing\n"
+    "  apply CHECKPOINT OUT   the same, and write the result to OUT, a new directory\v"
+    "CHECKPOINT is version 0 unless its .weight_sync/state.json says another; it is only read. "
+    "Examples:\n"
+    "  batonctl delta encode step-41/ step-42/ --publication deltas/ --version 42\n"
+    "  batonctl delta verify base/ --publication deltas/ --version 42\n"
+    "  batonctl delta apply base/ step-42/ --publication deltas/ --version 42\n";
+
 static const char endpoints_doc[] =
     "Lists the groups that may take requests now. Nobody: exit 1, VERSION_NOT_READY.\vExamples:\n"
     "  batonctl endpoints m --min 7\n  batonctl endpoints m --max-lag 1 -w\n"
@@ -167,6 +180,8 @@ const struct cli_command cli_commands[] = {
     { "completion", "bash", "print the shell's completion",
       "Prints the completion for bash.\vExample:\n  source <(batonctl completion bash)\n", NULL,
       NULL, cli_run_completion },
+    { "delta", "ACTION DIR [DIR]", "encode, verify or apply a disk-delta directory", delta_doc,
+      cli_delta_options, cli_delta_take, cli_run_delta },
     { "describe", "KIND NAME", "show one object in full", describe_doc, NULL, NULL,
       cli_run_describe },
     { "detach", "group/NAME", "break-glass: leave a local group's engines alone", detach_doc, NULL,

@@ -16,6 +16,7 @@ CLIENT = "api/client"
 MODEL = "transport/model"
 LAYOUT = "transport/layout"
 TRANSPORT = "transport"
+DELTA = "transport/delta"
 
 # Longest prefix wins.
 MAY_INCLUDE = {
@@ -28,10 +29,11 @@ MAY_INCLUDE = {
     TRANSPORT: [BASE, MODEL],
     MODEL: [BASE],
     LAYOUT: [BASE, MODEL],
+    DELTA: [BASE, MODEL],
     "controller/core": [BASE, MODEL],
     "controller/store": [BASE, "controller/core"],
     "controller/shell": [BASE, CONFIG, HTTP, WIRE, RPC, MODEL, "controller/core", "controller/store"],
-    "controller/cli": [BASE, CONFIG, WIRE, RPC, CLIENT],
+    "controller/cli": [BASE, CONFIG, WIRE, RPC, CLIENT, DELTA],
     "agent/core": [BASE, MODEL],
     "agent/engine": [BASE, HTTP],
     "agent/shell": [BASE, CONFIG, HTTP, WIRE, RPC, CLIENT, TRANSPORT, MODEL, "agent/core", "agent/engine"],
@@ -44,6 +46,8 @@ FOREIGN = {
     "sqlite3.h": ["controller/store"],
     "curl/": [HTTP, "controller/store"],
     "cyaml/": [CONFIG],
+    "zstd.h": [DELTA],
+    "zlib.h": [DELTA],
     "cuda": ["transport/"],
     "nccl": ["transport/"],
 }
