@@ -5,4 +5,8 @@ if(NOT BATON_FUZZ)
       ${CMAKE_CURRENT_LIST_DIR}/${bench}_bench.c ${CMAKE_CURRENT_LIST_DIR}/ratio.c)
     target_link_libraries(${bench}_bench PRIVATE baton_transport baton_options)
   endforeach()
+  pkg_check_modules(DELTA_ZSTD REQUIRED IMPORTED_TARGET libzstd)
+  add_executable(delta_bench
+    ${CMAKE_CURRENT_LIST_DIR}/delta_bench.c ${CMAKE_CURRENT_LIST_DIR}/ratio.c)
+  target_link_libraries(delta_bench PRIVATE baton_transport_delta PkgConfig::DELTA_ZSTD baton_options)
 endif()
