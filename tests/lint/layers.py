@@ -15,6 +15,7 @@ HTTP = "api/http"
 CLIENT = "api/client"
 MODEL = "transport/model"
 LAYOUT = "transport/layout"
+LAYOUT_FILE = "transport/layout_file"
 TRANSPORT = "transport"
 DELTA = "transport/delta"
 
@@ -30,10 +31,11 @@ MAY_INCLUDE = {
     MODEL: [BASE],
     LAYOUT: [BASE, MODEL],
     DELTA: [BASE, MODEL],
+    LAYOUT_FILE: [BASE, CONFIG, MODEL, LAYOUT],
     "controller/core": [BASE, MODEL],
     "controller/store": [BASE, "controller/core"],
     "controller/shell": [BASE, CONFIG, HTTP, WIRE, RPC, MODEL, "controller/core", "controller/store"],
-    "controller/cli": [BASE, CONFIG, WIRE, RPC, CLIENT, DELTA],
+    "controller/cli": [BASE, CONFIG, WIRE, RPC, CLIENT, LAYOUT, LAYOUT_FILE, DELTA],
     "agent/core": [BASE, MODEL],
     "agent/engine": [BASE, HTTP],
     "agent/shell": [BASE, CONFIG, HTTP, WIRE, RPC, CLIENT, TRANSPORT, MODEL, "agent/core", "agent/engine"],

@@ -4,3 +4,9 @@ foreach(module layout layout_plan layout_rules layout_family)
     SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/unit/${module}_test.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/layout_world.c
     LIBS baton_layout)
 endforeach()
+baton_test(layout_file_test SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/unit/layout_file_test.c LIBS baton_layout_file)
+if(TARGET layout_file_test)
+  target_compile_definitions(layout_file_test PRIVATE BATON_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data"
+    BATON_DOCS="${CMAKE_SOURCE_DIR}/deploy/docs")
+endif()
+baton_fuzz(layout_fuzz SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/layout_fuzz.c LIBS baton_layout_file)

@@ -162,7 +162,7 @@ Test(layout_rules, puts_experts_where_the_map_says)
         .match = "*.experts.*.w", .into = "$1.experts.w", .is_expert = true, .is_stacked = true
     };
     const uint32_t robin[] = { 0, 2, 4, 6, 1, 3, 5, 7 };
-    const uint32_t hot[] = { 0, 1, 2, 3, 3, LAYOUT_NONE, 3, 4, 5, 6, 7, LAYOUT_NONE };
+    const uint32_t hot[] = { 0, 1, LAYOUT_NONE, 2, 3, 3, 3, 4, 5, 6, 7, LAYOUT_NONE };
     const struct layout_experts maps[] = { { LAYOUT_NONE, 4, robin, 8 }, { 1, 6, hot, 12 } };
     struct layout_spec spec = { .name = "s",
                                 .mesh = { { { "ep", 2 }, { "dp", 1 } }, 2 },
@@ -177,7 +177,7 @@ Test(layout_rules, puts_experts_where_the_map_says)
     char text[WORLD_CONTENTS_BYTES];
     cr_expect_str_eq(world_contents(mapped, 0, "layers.0.experts.w", text),
                      "layers.0.exp0 layers.0.exp0 layers.0.exp0 layers.0.exp0");
-    const uint32_t wanted[2][2] = { { 4, 4 }, { 5, 5 } };
+    const uint32_t wanted[2][2] = { { 4, 4 }, { 6, 6 } }; /* Empty slots take room. */
     uint64_t elements[2][2] = { { 0 } };
     for (uint32_t l = 0; l < layout_locals_count(mapped); l++) {
         const struct layout_local *local = layout_local_get(mapped, l);
@@ -197,6 +197,9 @@ Test(layout_rules, puts_experts_where_the_map_says)
     holding = layout_holding_get(mapped, tensor->first_holding);
     cr_expect_eq(holding->pieces_count, 3, "in three slots");
     cr_expect_eq(layout_set(mapped, holding->set).count, 2, "of two ranks");
+    tensor = layout_tensor_get(mapped, layout_tensor_find(mapped, "layers.1.experts.2.w"));
+    holding = layout_holding_get(mapped, tensor->first_holding);
+    cr_expect_eq(layout_piece_get(mapped, holding->first_piece)->offset, 3, "behind an empty slot");
     spec.maps_count = 0;
     struct layout *runs = expand(&arena, &spec);
     expect_plans(&arena, mapped, runs);

@@ -130,7 +130,7 @@ static void add_experts(struct maker *maker, const char *prefix)
         (void)snprintf(text, sizeof(text), "%smlp.gate.e_score_correction_bias", prefix);
         (void)add(maker, text, TENSOR_DTYPE_F32, f->experts, 0);
     }
-    for (uint32_t e = 0; e < f->experts; e++) {
+    for (uint32_t e = 0; e < f->experts && !maker->is_full; e++) {
         (void)snprintf(text, sizeof(text), "mlp.experts.%u.", e);
         add_mlp(maker, prefix, text, f->expert_intermediate);
     }
@@ -162,7 +162,7 @@ static void add_all(struct maker *maker)
 {
     const struct layout_family *f = maker->family;
     (void)add(maker, "model.embed_tokens.weight", f->dtype, f->vocab, f->hidden);
-    for (uint32_t l = 0; l < f->layers; l++) {
+    for (uint32_t l = 0; l < f->layers && !maker->is_full; l++) {
         add_layer(maker, l);
     }
     add_vector(maker, "model.", "norm.weight", f->hidden);
@@ -205,6 +205,10 @@ static struct baton_status check(const struct layout_family *f)
         if (rows[i].is_needed && rows[i].number == 0) {
             return missing(rows[i].name);
         }
+    }
+    if (f->layers > BATON_TENSORS_MAX || f->experts > BATON_TENSORS_MAX) {
+        return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_LIMIT,
+                                 "family: more than a million layers or experts");
     }
     if (!is_mla && f->heads % f->kv_heads != 0) {
         return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,

@@ -130,7 +130,8 @@ static struct baton_status grouped(struct expansion *e, const struct member **me
     uint64_t total = 0;
     for (uint32_t m = 0; m < count; m++) {
         const struct tensor_shape *shape = &e->spec->tensors[members[m]->tensor].shape;
-        if (groups == 0 || shape->rank == 0 || shape->dims[0] % groups != 0) {
+        if (groups == 0 || groups > LAYOUT_MEMBERS_MAX || shape->rank == 0 ||
+            shape->dims[0] % groups != 0) {
             return rules_refuse(e, members[m]->tensor, "its rows do not go evenly into %u groups",
                                 groups);
         }

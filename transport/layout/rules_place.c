@@ -23,8 +23,11 @@ static uint32_t size_of(const struct layout_mesh *mesh, uint32_t axis)
 /* All ranks whose coordinates are as fixed, ascending, as a set. */
 static struct baton_status set_of(struct expansion *e, const struct place *place, uint32_t *out)
 {
-    uint32_t ranks = layout_mesh_ranks(place->mesh);
     size_t used = e->arena->used;
+    uint32_t ranks = 1;
+    for (uint32_t a = 0; a < place->mesh->count; a++) {
+        ranks *= place->fixed[a] == LAYOUT_NONE ? place->mesh->axes[a].size : 1;
+    }
     uint32_t *list = baton_arena_take(e->arena, ranks, sizeof(*list));
     uint32_t count = 1;
     if (list == NULL) {
@@ -289,6 +292,24 @@ static void find_row(struct expansion *e, uint32_t slots)
     e->row = e->row == 0 ? 1 : e->row;
 }
 
+/* An empty slot of stacked experts is as large as any other. */
+static struct baton_status pad_slot(struct expansion *e, const struct container *container,
+                                    const struct place *place)
+{
+    const struct member **members;
+    uint32_t count = members_of(e, container->count, e->order[0]->expert, &members);
+    uint32_t stretches = e->stretches_count;
+    uint64_t before = e->elements;
+    struct baton_status st = rules_cut(e, members, count, place);
+    if (baton_ok(&st) && e->elements > before) {
+        e->stretches_count = stretches + 1;
+        e->stretches[stretches] = (struct stretch){ .tensor = LAYOUT_NONE,
+                                                    .offset = before,
+                                                    .elements = e->elements - before };
+    }
+    return st;
+}
+
 /* One coordinate along the expert axis: its slots, or the one expert of this container. */
 static struct baton_status place_experts(struct expansion *e, const struct container *container,
                                          struct place *place, uint32_t rank, uint32_t per_rank)
@@ -304,6 +325,9 @@ static struct baton_status place_experts(struct expansion *e, const struct conta
         uint32_t count = members_of(e, container->count, expert, &members);
         if (count > 0 && (is_stacked || filled == 0)) {
             st = rules_cut(e, members, count, place);
+            filled++;
+        } else if (is_stacked) {
+            st = pad_slot(e, container, place);
             filled++;
         }
     }
