@@ -63,6 +63,8 @@ static const char body[] =
     "2>/dev/null)\" -- \"$word\") ;;\n"
     "    delta:2) mapfile -t COMPREPLY < <(compgen -W 'encode verify apply' -- \"$word\") ;;\n"
     "    delta:*) mapfile -t COMPREPLY < <(compgen -d -- \"$word\") ;;\n"
+    "    layout:2) mapfile -t COMPREPLY < <(compgen -W 'show check diff plan' -- \"$word\") ;;\n"
+    "    layout:*) mapfile -t COMPREPLY < <(compgen -f -- \"$word\") ;;\n"
     "    publish:*) mapfile -t COMPREPLY < <(compgen -d -- \"$word\") ;;\n"
     "  esac\n"
     "}\n"

@@ -160,6 +160,18 @@ static const char judge_doc[] =
     "faults.\vExamples:\n"
     "  batonctl judge m --span 7:120 --span 8:30 --consumer 9\n"
     "  batonctl judge m --span 7:120 --max-lag 20 --unit steps\n";
+static const char layout_doc[] =
+    "Reads layouts (which rank holds which part of which tensor) from YAML or JSON files; a "
+    "checkpoint directory is a layout of one rank. Needs no controller. ACTION is one of:\n"
+    "  show FILE            what each rank holds; --rank N: box by box\n"
+    "  check FILE           no gap, no overlap, scales beside their values; exit 1: refused\n"
+    "  diff FILE FILE       what differs; exit 1: something does\n"
+    "  plan SOURCE TARGET   which rank sends what to whom: bytes, busiest link, buckets; --copies: "
+    "each copy\v"
+    "-o wide adds the plan's buckets. deploy/docs/layouts.md has the keys of a file. Examples:\n"
+    "  batonctl layout check engine.yaml\n  batonctl layout show engine.yaml --rank 3\n"
+    "  batonctl layout plan trainer.yaml engine.yaml -o json\n"
+    "  batonctl layout plan ckpt/step-42 engine.yaml --copies\n";
 static const char staleness_doc[] =
     "Shows how far what is served lies behind what was published, along the lineage: in publishes, "
     "optimizer steps, samples and seconds.\vOLDEST is the largest time since a served version was "
@@ -207,6 +219,8 @@ const struct cli_command cli_commands[] = {
       NULL, NULL, cli_run_pin },
     { "judge", "MODEL", "say whether a sample may be trained on", judge_doc, cli_judge_options,
       cli_judge_take, cli_run_judge },
+    { "layout", "ACTION FILE [FILE]", "show, check, compare and plan sharding layouts", layout_doc,
+      cli_layout_options, cli_layout_take, cli_run_layout },
     { "publish", "DIR", "publish a checkpoint directory as a new version",
       "Asks the local agent to publish DIR, a Hugging Face checkpoint directory. "
       "baton.references.json "
