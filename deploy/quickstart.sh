@@ -26,7 +26,7 @@ stop_all() {
   for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
     pid=${pids[i]}
     kill "$pid" 2>/dev/null || continue
-    for _ in $(seq 100); do
+    for _ in $(seq 300); do
       kill -0 "$pid" 2>/dev/null || continue 2
       sleep 0.1
     done
@@ -52,14 +52,19 @@ install_and_build() {
   PATH=$build/controller/shell:$build/controller/cli:$build/agent/shell:$build/tests/miniengine:$PATH
 }
 
-# Free ports of loopback, all at once, so that none comes twice.
+# Free ports of loopback, all at once, so that none comes twice; below those that the kernel gives to anybody who asks for one.
 free_ports() {
   python3 - "$1" <<'PY'
-import socket, sys
-sockets = [socket.socket() for _ in range(int(sys.argv[1]))]
-for s in sockets:
-    s.bind(("127.0.0.1", 0))
-print(*[s.getsockname()[1] for s in sockets])
+import random, socket, sys
+held = []
+for port in random.SystemRandom().sample(range(15000, 32000), 1000):
+    if len(held) < int(sys.argv[1]):
+        held.append(socket.socket())
+        try:
+            held[-1].bind(("127.0.0.1", port))
+        except OSError:
+            held.pop().close()
+print(*[s.getsockname()[1] for s in held])
 PY
 }
 
@@ -123,11 +128,12 @@ YAML
 wait_for() {
   local what=$1
   shift
-  for _ in $(seq 300); do
+  local deadline=$((SECONDS + 60))
+  while [ "$SECONDS" -lt "$deadline" ]; do
     if "$@" >/dev/null 2>&1; then return 0; fi
     sleep 0.1
   done
-  fail "$what did not come up within 30 s"
+  fail "$what did not come up within 60 s"
 }
 
 start_daemons() {
@@ -141,7 +147,9 @@ start_daemons() {
     baton-agent --config "$work/$node.yaml" 2>"$work/$node.log" &
     pids+=($!)
   done
-  wait_for "the agents" sh -c "[ -S '$work/node-a.sock' ] && [ -S '$work/node-b.sock' ]"
+  for node in node-a node-b; do
+    wait_for "agent $node" batonctl --agent "unix:$work/$node.sock" status
+  done
 }
 
 first_version() {
