@@ -265,7 +265,7 @@ class Chaos:
 
     def wait_told(self):
         """Rolls end a moment after their last group; killed clients' processes end a moment after them."""
-        deadline = time.monotonic() + 10 * fleet.PATIENCE
+        deadline = time.monotonic() + 30 * fleet.PATIENCE
         while True:
             told = {kind: self.fleet.try_items(kind) or [] for kind in ("groups", "rolls", "versions")}
             processes = self.fleet.processes()

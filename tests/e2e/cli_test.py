@@ -33,6 +33,7 @@ class Cli(unittest.TestCase):
         second = cls.fleet.publish("v2", "--optimizer-step", 20)
         cls.fleet.wait_serving(2)
         cls.fleet.wait_roll(2)
+        cls.fleet.wait_labels(2)
         cls.digests = {"v1": first["digest"], "v2": second["digest"]}
 
     def publish_other(self):

@@ -390,18 +390,33 @@ class Fleet:
                     pass
         return found
 
+    def owned_pids(self):
+        """All living processes whose command or environment names this fleet's folder: also an engine that was only just started."""
+        found, mark = [], bytes(self.dir)
+        for entry in os.listdir("/proc"):
+            if entry.isdigit():
+                try:
+                    said = [pathlib.Path(f"/proc/{entry}/{file}").read_bytes() for file in ("cmdline", "environ")]
+                except OSError:
+                    continue
+                if any(mark in text for text in said):
+                    found.append(int(entry))
+        return found
+
     def close(self):
         for process in self.extra:
             process.kill()
         for agent in self.agents.values():
             agent.kill()
         self.controller.kill()
-        for leader in self.engine_pids().values():
-            for pid in self.session_pids(leader):
+        deadline = time.monotonic() + 20
+        while (pids := self.owned_pids()) and time.monotonic() < deadline:
+            for pid in pids:
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except OSError:
                     pass
+            time.sleep(0.02)
         for path in self.mounts:
             subprocess.run(["umount", "-l", str(path)], check=False)
         shutil.rmtree(self.dir, ignore_errors=True)

@@ -30,6 +30,7 @@ class Foreign(unittest.TestCase):
         cls.fleet.start()
         cls.fleet.publish("v1", "--optimizer-step", 7)
         cls.fleet.wait_serving(1)
+        cls.fleet.wait_labels(1)
         cls.server = Reflected(cls.fleet.server)
 
     def call(self, method, **fields):

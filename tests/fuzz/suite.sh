@@ -18,7 +18,7 @@ fuzz_one() {
   name=$(basename "$target")
   mkdir -p "$scratch/$name"
   [ ! -d "$BATON_ROOT/tests/fuzz/corpus/$name" ] || cp -r "$BATON_ROOT/tests/fuzz/corpus/$name/." "$scratch/$name"
-  out=$(cd "$scratch" && "$target" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -seed="${BATON_SEED:-1}" -print_final_stats=1 "$scratch/$name" 2>&1)
+  out=$(cd "$scratch" && "$target" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=2048 -seed="${BATON_SEED:-1}" -print_final_stats=1 "$scratch/$name" 2>&1)
   local code=$? runs
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' <<<"$out")
   if [ "$code" -eq 0 ] && [ "${runs:-0}" -gt 0 ]; then
