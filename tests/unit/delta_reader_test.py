@@ -198,6 +198,28 @@ def test_writes_for_ours(encoding, kind, scratch):
     assert json.loads((out / ".weight_sync/state.json").read_text()) == {"version": "000001"}
 
 
+def refused(code, message, *words):
+    done = subprocess.run([CTL, "delta", *map(str, words)], capture_output=True, text=True, check=False)
+    assert done.returncode == code and message in done.stderr, f"{words}: {done.returncode}, {done.stderr}"
+
+
+def test_exit_codes(scratch):
+    """Wrong words are 2, what is refused is 1 and says why."""
+    where = ("--publication", scratch, "--version", "1")
+    refused(2, "delta does: encode BASE NEXT", "invent", scratch)
+    refused(2, "delta encode takes BASE and NEXT", "encode", DATA / "v2", *where)
+    refused(2, "delta needs --publication DIR", "verify", DATA / "v2")
+    refused(2, "--encoding takes xor or overwrite", "encode", DATA / "v2", DATA / "v3", *where, "--encoding", "diff")
+    refused(2, "--checksum takes", "encode", DATA / "v2", DATA / "v3", *where, "--checksum", "md5")
+    refused(1, "(NOT_FOUND", "verify", DATA / "v2", *where)
+    made = json.loads(ctl("encode", DATA / "v2", DATA / "v3", *where, "-o", "json"))
+    checked = json.loads(ctl("verify", DATA / "v2", *where, "-o", "json"))
+    assert checked["digestChecked"] and checked["digest"] == made["digest"] and checked["changedTensors"] == made["changedTensors"]
+    refused(1, "(ALREADY_EXISTS", "encode", DATA / "v2", DATA / "v3", *where)
+    refused(1, "(DATA_LOSS, DIGEST_MISMATCH)\nhint: the base is not", "apply", DATA / "v1", scratch / "out", *where)
+    assert not (scratch / "out").exists()
+
+
 def main():
     global CTL
     CTL = sys.argv[1]
@@ -208,6 +230,9 @@ def main():
             if shutil.which(command) is None:
                 print(f"skip - deltas read by other code: neither the command {command} nor the Python package {package} is installed")
                 return
+    with tempfile.TemporaryDirectory() as scratch:
+        test_exit_codes(pathlib.Path(scratch))
+        print("ok - exit codes")
     for test in (test_reads_ours, test_writes_for_ours):
         for encoding in ("xor", "overwrite"):
             for kind in ("xxh3-128", "adler32", "blake3"):

@@ -443,6 +443,31 @@ Test(delta, states)
     rig_close(&rig);
 }
 
+/* A reader of the format changes the checkpoint, under its lock. */
+Test(delta, a_checkpoint_that_another_reader_changes)
+{
+    struct rig rig = rig_open();
+    struct delta_published published;
+    struct delta_applied applied;
+    char *step = maker_join(rig.dir, "step");
+    char *lock = maker_join(step, DELTA_LOCK_NAME);
+    must(publish(&rig, QWEN "v1", QWEN "v2", 1, &published));
+    must(publish(&rig, QWEN "v2", QWEN "v3", 2, &published));
+    struct delta_apply_options first = { rig.publication, QWEN "v1", 1, step };
+    must(delta_apply(&first, &applied));
+    maker_write_text(step, DELTA_LOCK_NAME, "");
+    int fd = open(lock, O_RDONLY | O_CLOEXEC);
+    cr_assert_eq(flock(fd, LOCK_EX), 0);
+    expect(apply(&rig, step, 2, &applied), BATON_FAILED_PRECONDITION,
+           ".weight_sync/lock: another reader is changing it");
+    cr_assert_eq(flock(fd, LOCK_UN), 0);
+    must(apply(&rig, step, 2, &applied));
+    close(fd);
+    free(lock);
+    free(step);
+    rig_close(&rig);
+}
+
 /* --- staging --- */
 
 Test(delta, staging_clears_what_a_dead_process_left)

@@ -1,8 +1,11 @@
 /* chain.c -- from a checkpoint's version to the target's. */
 #include "transport/delta/chain.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "transport/model/file_io.h"
@@ -98,6 +101,23 @@ struct baton_status delta_state_read(const char *checkpoint, struct delta_state 
     return st;
 }
 
+/* Where a file cannot be locked, its readers cannot lock it either. */
+static struct baton_status take_lock(const char *checkpoint, int *out)
+{
+    char path[BATON_PATH_BYTES];
+    int length = snprintf(path, sizeof(path), "%s/" DELTA_LOCK_NAME, checkpoint);
+    if (length < 0 || (size_t)length >= sizeof(path)) {
+        return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_LIMIT,
+                                 "%.200s: the path is too long", checkpoint);
+    }
+    *out = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*out < 0 || flock(*out, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
+        return baton_status_ok();
+    }
+    return baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_IN_USE,
+                             "%.200s: another reader is changing it", path);
+}
+
 static struct baton_status check_target(const char *checkpoint, uint64_t from, uint64_t target)
 {
     if (from == target) {
@@ -172,7 +192,11 @@ struct baton_status delta_chain_open(const char *publication, const char *checkp
     if (chain == NULL) {
         return baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT, "out of memory");
     }
-    struct baton_status st = delta_state_read(checkpoint, &chain->from);
+    chain->lock_fd = -1;
+    struct baton_status st = take_lock(checkpoint, &chain->lock_fd);
+    if (baton_ok(&st)) {
+        st = delta_state_read(checkpoint, &chain->from);
+    }
     if (baton_ok(&st)) {
         st = check_target(checkpoint, chain->from.version, target);
     }
@@ -199,6 +223,9 @@ void delta_chain_close(struct delta_chain *chain)
             delta_version_close(chain->deltas[i]);
         }
         delta_version_close(chain->full);
+        if (chain->lock_fd >= 0) {
+            close(chain->lock_fd);
+        }
         free(chain);
     }
 }

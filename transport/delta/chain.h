@@ -4,6 +4,9 @@
  * format's readers write it; one without that folder is version 0, the engine's own base.  From the
  * target back, deltas are collected until the checkpoint's version or a full version is met.
  *
+ * The format's readers change a checkpoint in place, under an exclusive lock of .weight_sync/lock.  A
+ * chain holds that lock shared where the file is there, so the bytes stay while they are read.
+ *
  * Depends on: version.h.  Does I/O: not for cores.  Threads: an object belongs to one thread.
  * Ownership: a chain owns its versions until delta_chain_close(). */
 #ifndef TRANSPORT_DELTA_CHAIN_H
@@ -13,6 +16,7 @@
 
 #define DELTA_STATE_DIR  ".weight_sync"
 #define DELTA_STATE_NAME DELTA_STATE_DIR "/state.json"
+#define DELTA_LOCK_NAME  DELTA_STATE_DIR "/lock"
 /* Ours beside it: the digest of what the checkpoint holds. */
 #define DELTA_IDENTITY_NAME DELTA_STATE_DIR "/baton.json"
 
@@ -27,6 +31,7 @@ BATON_MUST_USE struct baton_status delta_state_read(const char *checkpoint,
                                                     struct delta_state *out);
 
 struct delta_chain {
+    int lock_fd;                /* -1: nobody locks this checkpoint. */
     struct delta_state from;    /* Of the checkpoint. */
     const char *start_dir;      /* The checkpoint, or a full version on the way. */
     uint64_t start;             /* Its version. */
@@ -36,7 +41,8 @@ struct delta_chain {
 };
 
 /* ALREADY_EXISTS: the checkpoint is at 'target'; FAILED_PRECONDITION: past it, or its digest is not
- * the one that the first delta is for; NOT_FOUND: a version on the way is missing. */
+ * the one that the first delta is for, or (IN_USE) a reader changes it; NOT_FOUND: a version on the
+ * way is missing. */
 BATON_MUST_USE struct baton_status delta_chain_open(const char *publication, const char *checkpoint,
                                                     uint64_t target, struct delta_chain **out);
 void delta_chain_close(struct delta_chain *chain);
