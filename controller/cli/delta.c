@@ -1,12 +1,15 @@
 /* delta.c -- batonctl delta: disk-delta directories made, checked and applied, without a controller. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "controller/cli/print.h"
 #include "transport/delta/apply.h"
 #include "transport/delta/publish.h"
 
-enum { KEY_PUBLICATION = 0x2000, KEY_VERSION, KEY_ENCODING, KEY_CHECKSUM };
+enum { THREADS_DEFAULT_MAX = 16 };
+
+enum { KEY_PUBLICATION = 0x2000, KEY_VERSION, KEY_ENCODING, KEY_CHECKSUM, KEY_THREADS };
 
 const struct argp_option cli_delta_options[] = {
     { "publication", KEY_PUBLICATION, "DIR", 0, "The folder of the versions, weight_vNNNNNN", 0 },
@@ -14,6 +17,7 @@ const struct argp_option cli_delta_options[] = {
       0 },
     { "encoding", KEY_ENCODING, "NAME", 0, "encode: xor (default) or overwrite", 0 },
     { "checksum", KEY_CHECKSUM, "NAME", 0, "encode: xxh3-128 (default), blake3 or adler32", 0 },
+    { "threads", KEY_THREADS, "N", 0, "Threads (default: as many as processors, at most 16)", 0 },
     { NULL, 0, NULL, 0, NULL, 0 }
 };
 
@@ -22,7 +26,8 @@ static struct {
     uint64_t version;
     const char *encoding;
     const char *checksum;
-} given = { NULL, 0, "xor", "xxh3-128" };
+    unsigned threads; /* 0: not given. */
+} given = { NULL, 0, "xor", "xxh3-128", 0 };
 
 bool cli_delta_take(int key, const char *argument)
 {
@@ -31,8 +36,21 @@ bool cli_delta_take(int key, const char *argument)
     case KEY_VERSION: given.version = cli_number("--version", argument); return true;
     case KEY_ENCODING: given.encoding = argument; return true;
     case KEY_CHECKSUM: given.checksum = argument; return true;
+    case KEY_THREADS: {
+        uint64_t number = cli_number("--threads", argument);
+        given.threads = number < DELTA_THREADS_MAX ? (unsigned)number : DELTA_THREADS_MAX;
+        return true;
+    }
     default: return false;
     }
+}
+
+static unsigned default_threads(void)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return processors < 1                     ? 1
+           : processors < THREADS_DEFAULT_MAX ? (unsigned)processors
+                                              : THREADS_DEFAULT_MAX;
 }
 
 static void print_encoded(const struct cli *cli, const struct delta_published *made)
@@ -62,7 +80,8 @@ static enum cli_exit encode(struct cli *cli, const char *base, const char *next)
     struct delta_publish_options options = { .publication = given.publication,
                                              .base_dir = base,
                                              .next_dir = next,
-                                             .version = given.version };
+                                             .version = given.version,
+                                             .threads = given.threads };
     if (!delta_encoding_parse(given.encoding, &options.encoding)) {
         return cli_usage("--encoding takes xor or overwrite, not '%s'", given.encoding);
     }
@@ -105,7 +124,8 @@ static void print_applied(const struct cli *cli, const struct delta_applied *don
 static enum cli_exit apply(struct cli *cli, const char *checkpoint, const char *out)
 {
     struct delta_applied done;
-    struct delta_apply_options options = { given.publication, checkpoint, given.version, out };
+    struct delta_apply_options options = { given.publication, checkpoint, given.version, out,
+                                           given.threads };
     struct baton_status st = delta_apply(&options, &done);
     if (!baton_ok(&st)) {
         return cli_fail(&st);
@@ -131,6 +151,7 @@ enum cli_exit cli_run_delta(struct cli *cli)
     if (given.publication == NULL || given.version == 0) {
         return cli_usage("delta needs --publication DIR and --version N");
     }
+    given.threads = given.threads == 0 ? default_threads() : given.threads;
     return is_encode ? encode(cli, cli->words[1], cli->words[2])
                      : apply(cli, cli->words[1], is_apply ? cli->words[2] : NULL);
 }

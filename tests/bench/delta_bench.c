@@ -262,7 +262,7 @@ static double publish(void)
 static double apply(void)
 {
     struct delta_applied applied;
-    struct delta_apply_options options = { publication, base, 1, out };
+    struct delta_apply_options options = { publication, base, 1, out, 0 };
     remove_below(out);
     double begin = cpu_s();
     must(delta_apply(&options, &applied));

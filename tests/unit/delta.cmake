@@ -40,4 +40,11 @@ if(NOT BATON_FUZZ)
     COMMAND ${BATON_PYTHON} ${CMAKE_SOURCE_DIR}/tests/unit/delta_reader_test.py $<TARGET_FILE:batonctl>)
   set_tests_properties(delta_reader PROPERTIES LABELS unit TIMEOUT 300)
 endif()
+baton_plain_test(delta_threads
+  SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/unit/delta_threads.c
+    ${CMAKE_CURRENT_SOURCE_DIR}/unit/checkpoint_maker.c
+  LIBS baton_transport_delta)
+if(TARGET delta_threads)
+  target_compile_definitions(delta_threads PRIVATE BATON_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data")
+endif()
 include(${CMAKE_CURRENT_SOURCE_DIR}/fuzz/delta.cmake)

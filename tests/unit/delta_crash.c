@@ -134,7 +134,7 @@ static struct baton_status do_publish(void)
 static struct baton_status do_apply(void)
 {
     struct delta_applied applied;
-    struct delta_apply_options options = { publication, base, 1, out };
+    struct delta_apply_options options = { publication, base, 1, out, 0 };
     struct baton_status st = delta_apply(&options, &applied);
     return baton_ok(&st) && !applied.digest_checked
                ? baton_status_make(BATON_INTERNAL, BATON_REASON_NONE, "no digest was checked")

@@ -138,8 +138,8 @@ static struct baton_status apply(const struct run *run, const char *checkpoint, 
 {
     struct delta_applied applied;
     *path = maker_join(run->scratch, out);
-    struct delta_apply_options options = { run->delta, checkpoint, version, *path };
-    struct delta_apply_options only_verify = { run->delta, checkpoint, version, NULL };
+    struct delta_apply_options options = { run->delta, checkpoint, version, *path, 3 };
+    struct delta_apply_options only_verify = { run->delta, checkpoint, version, NULL, 0 };
     struct baton_status verified = delta_apply(&only_verify, &applied);
     struct baton_status st = delta_apply(&options, &applied);
     if (st.code != verified.code || strcmp(st.message, verified.message) != 0) {

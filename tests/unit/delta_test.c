@@ -61,7 +61,7 @@ static void expect(struct baton_status st, enum baton_code code, const char *mes
 static struct baton_status apply(const struct rig *rig, const char *checkpoint, uint64_t version,
                                  struct delta_applied *out)
 {
-    struct delta_apply_options options = { rig->publication, checkpoint, version, rig->out };
+    struct delta_apply_options options = { rig->publication, checkpoint, version, rig->out, 2 };
     return delta_apply(&options, out);
 }
 
@@ -146,8 +146,8 @@ Test(delta, chain_at_once_or_in_steps)
     must(apply(&rig, QWEN "v1", 2, &applied));
     cr_expect_eq(applied.deltas_count, 2);
     cr_expect(digest_equal(applied.digest, two.digests.result));
-    struct delta_apply_options first = { rig.publication, QWEN "v1", 1, step };
-    struct delta_apply_options second = { rig.publication, step, 2, NULL };
+    struct delta_apply_options first = { rig.publication, QWEN "v1", 1, step, 0 };
+    struct delta_apply_options second = { rig.publication, step, 2, NULL, 0 };
     must(delta_apply(&first, &applied));
     must(delta_apply(&second, &applied));
     cr_expect_eq(applied.from, 1);
@@ -424,7 +424,7 @@ Test(delta, states)
     char *state = maker_join(step, DELTA_STATE_NAME);
     must(publish(&rig, QWEN "v1", QWEN "v2", 1, &published));
     must(publish(&rig, QWEN "v2", QWEN "v3", 2, &published));
-    struct delta_apply_options first = { rig.publication, QWEN "v1", 1, step };
+    struct delta_apply_options first = { rig.publication, QWEN "v1", 1, step, 0 };
     must(delta_apply(&first, &applied));
     expect(delta_apply(&first, &applied), BATON_ALREADY_EXISTS, "step exists");
     replace(step, DELTA_IDENTITY_NAME, "\"digest\": \"", "\"digest\": \"0000");
@@ -453,7 +453,7 @@ Test(delta, a_checkpoint_that_another_reader_changes)
     char *lock = maker_join(step, DELTA_LOCK_NAME);
     must(publish(&rig, QWEN "v1", QWEN "v2", 1, &published));
     must(publish(&rig, QWEN "v2", QWEN "v3", 2, &published));
-    struct delta_apply_options first = { rig.publication, QWEN "v1", 1, step };
+    struct delta_apply_options first = { rig.publication, QWEN "v1", 1, step, 0 };
     must(delta_apply(&first, &applied));
     maker_write_text(step, DELTA_LOCK_NAME, "");
     int fd = open(lock, O_RDONLY | O_CLOEXEC);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "transport/delta/decoder.h"
+#include "transport/delta/pool.h"
 #include "transport/delta/staging.h"
 #include "transport/delta/tensor_input.h"
 #include "transport/model/file_io.h"
@@ -20,19 +21,30 @@ struct step {
     uint8_t *frame;
 };
 
+struct applier;
+
+/* What each thread has for itself. */
+struct worker {
+    struct applier *applier;
+    struct tensor_input input;
+    int out_fd;            /* Of 'out_shard'; -1: none. */
+    const char *out_shard; /* Whose name the start owns. */
+    struct step steps[DELTA_CHAIN_MAX];
+    struct chunk_digester digester;
+    uint64_t changed_tensors;
+    uint8_t piece[DELTA_PIECE_BYTES];
+};
+
 struct applier {
     const struct delta_apply_options *options;
     struct delta_chain *chain;
     struct checkpoint *start;
     struct manifest *manifest;
-    struct tensor_input input;
-    struct staging *staging; /* Null: only verify. */
-    int out_fd;              /* Of the shard that is written. */
-    struct step steps[DELTA_CHAIN_MAX];
+    struct staging *staging;                /* Null: only verify. */
     const struct checkpoint_tensor **order; /* By shard and place. */
+    struct worker *workers[DELTA_THREADS_MAX];
+    unsigned workers_count;
     struct delta_applied result;
-    struct chunk_digester digester;
-    uint8_t piece[DELTA_PIECE_BYTES];
 };
 
 static struct baton_status no_memory(void)
@@ -46,23 +58,41 @@ static struct baton_status in_step(struct baton_status st, const struct step *st
                            step->tensor->shard, step->tensor->name);
 }
 
-static struct baton_status write_out(struct applier *applier, struct baton_bytes bytes, uint64_t at,
-                                     const char *name)
+static struct baton_status open_out(struct worker *worker, const char *shard)
 {
-    return applier->staging == NULL ? baton_status_ok()
-                                    : file_write_at(applier->out_fd, bytes, at, name);
+    if (worker->out_fd >= 0 && strcmp(worker->out_shard, shard) == 0) {
+        return baton_status_ok();
+    }
+    if (worker->out_fd >= 0) {
+        close(worker->out_fd);
+        worker->out_fd = -1;
+    }
+    worker->out_shard = shard;
+    return staging_reopen(worker->applier->staging, shard, &worker->out_fd);
+}
+
+static struct baton_status write_out(struct worker *worker, const char *shard, size_t size,
+                                     uint64_t at)
+{
+    if (worker->applier->staging == NULL) {
+        return baton_status_ok();
+    }
+    struct baton_status st = open_out(worker, shard);
+    return baton_ok(&st) ? file_write_at(worker->out_fd,
+                                         (struct baton_bytes){ worker->piece, size }, at, shard)
+                         : st;
 }
 
 /* Bytes of a shard that belong to no tensor: its header. */
-static struct baton_status copy_range(struct applier *applier, const char *shard, uint64_t at,
+static struct baton_status copy_range(struct worker *worker, const char *shard, uint64_t at,
                                       uint64_t end)
 {
     struct baton_status st = baton_status_ok();
     while (baton_ok(&st) && at < end) {
         size_t size = end - at < DELTA_PIECE_BYTES ? (size_t)(end - at) : DELTA_PIECE_BYTES;
-        st = tensor_input_read(&applier->input, shard, at, applier->piece, size);
+        st = tensor_input_read(&worker->input, shard, at, worker->piece, size);
         if (baton_ok(&st)) {
-            st = write_out(applier, (struct baton_bytes){ applier->piece, size }, at, shard);
+            st = write_out(worker, shard, size, at);
         }
         at += size;
     }
@@ -117,56 +147,55 @@ static struct baton_status begin_step(struct step *step, uint64_t tensor_bytes)
         (struct baton_bytes){ step->frame, step->tensor->frame_bytes }, tensor_bytes);
 }
 
-static struct baton_status begin_tensor(struct applier *applier,
+static struct baton_status begin_tensor(struct worker *worker,
                                         const struct checkpoint_tensor *tensor)
 {
     struct baton_status st = baton_status_ok();
     bool changes = false;
-    for (size_t i = 0; baton_ok(&st) && i < applier->chain->deltas_count; i++) {
-        struct step *step = &applier->steps[i];
+    for (size_t i = 0; baton_ok(&st) && i < worker->applier->chain->deltas_count; i++) {
+        struct step *step = &worker->steps[i];
+        step->version = worker->applier->chain->deltas[i];
         step->tensor = delta_version_find(step->version, tensor->name);
         if (step->tensor != NULL) {
             st = in_step(begin_step(step, tensor->bytes), step);
             changes = true;
         }
     }
-    applier->result.changed_tensors += changes;
+    worker->changed_tensors += changes;
     return st;
 }
 
-static struct baton_status next_piece(struct applier *applier, size_t size)
+static struct baton_status next_piece(struct worker *worker, size_t size)
 {
     struct baton_status st = baton_status_ok();
-    for (size_t i = 0; baton_ok(&st) && i < applier->chain->deltas_count; i++) {
-        struct step *step = &applier->steps[i];
+    for (size_t i = 0; baton_ok(&st) && i < worker->applier->chain->deltas_count; i++) {
+        struct step *step = &worker->steps[i];
         if (step->tensor != NULL) {
-            st = in_step(delta_decoder_next(step->decoder, applier->piece, size), step);
+            st = in_step(delta_decoder_next(step->decoder, worker->piece, size), step);
         }
     }
-    chunk_digester_add(&applier->digester, (struct baton_bytes){ applier->piece, size });
+    chunk_digester_add(&worker->digester, (struct baton_bytes){ worker->piece, size });
     return st;
 }
 
-static struct baton_status run_tensor(struct applier *applier,
-                                      const struct checkpoint_tensor *tensor)
+static struct baton_status run_tensor(struct worker *worker, const struct checkpoint_tensor *tensor)
 {
-    struct baton_status st = begin_tensor(applier, tensor);
+    struct baton_status st = begin_tensor(worker, tensor);
     for (uint64_t at = 0; baton_ok(&st) && at < tensor->bytes;) {
         uint64_t left = tensor->bytes - at;
         size_t size = left < DELTA_PIECE_BYTES ? (size_t)left : DELTA_PIECE_BYTES;
-        st = tensor_input_read(&applier->input, tensor->shard, tensor->offset + at, applier->piece,
+        st = tensor_input_read(&worker->input, tensor->shard, tensor->offset + at, worker->piece,
                                size);
         if (baton_ok(&st)) {
-            st = next_piece(applier, size);
+            st = next_piece(worker, size);
         }
         if (baton_ok(&st)) {
-            st = write_out(applier, (struct baton_bytes){ applier->piece, size },
-                           tensor->offset + at, tensor->shard);
+            st = write_out(worker, tensor->shard, size, tensor->offset + at);
         }
         at += size;
     }
-    for (size_t i = 0; baton_ok(&st) && i < applier->chain->deltas_count; i++) {
-        struct step *step = &applier->steps[i];
+    for (size_t i = 0; baton_ok(&st) && i < worker->applier->chain->deltas_count; i++) {
+        struct step *step = &worker->steps[i];
         if (step->tensor != NULL) {
             st = in_step(delta_decoder_finish(step->decoder, step->tensor->checksum), step);
         }
@@ -174,20 +203,21 @@ static struct baton_status run_tensor(struct applier *applier,
     return st;
 }
 
-static struct baton_status apply_tensor(struct applier *applier,
-                                        const struct checkpoint_tensor *tensor)
+static struct baton_status apply_tensor(void *argument, size_t item)
 {
-    chunk_digester_init(&applier->digester);
-    struct baton_status st = run_tensor(applier, tensor);
+    struct worker *worker = argument;
+    const struct applier *applier = worker->applier;
+    const struct checkpoint_tensor *tensor = applier->order[item];
+    chunk_digester_init(&worker->digester);
+    struct baton_status st = run_tensor(worker, tensor);
     for (size_t i = 0; i < applier->chain->deltas_count; i++) {
-        free(applier->steps[i].frame);
-        applier->steps[i].frame = NULL;
-        applier->steps[i].tensor = NULL;
+        free(worker->steps[i].frame);
+        worker->steps[i].frame = NULL;
+        worker->steps[i].tensor = NULL;
     }
-    /* The manifest is sorted as the checkpoint's tensors are. */
+    /* The manifest is sorted as the checkpoint's tensors are; each has one thread. */
     applier->manifest->tensors[tensor - applier->start->tensors].digest =
-        chunk_digester_finish(&applier->digester);
-    applier->result.bytes += tensor->bytes;
+        chunk_digester_finish(&worker->digester);
     return st;
 }
 
@@ -208,72 +238,92 @@ static int compare_places(const void *a, const void *b)
     return left->bytes < right->bytes ? -1 : left->bytes > right->bytes;
 }
 
-/* Goes through a shard's tensors from '*next' on, and moves it past them. */
-static struct baton_status apply_shard(struct applier *applier, const struct checkpoint_file *shard,
+static void sort_tensors(struct applier *applier)
+{
+    const struct checkpoint *start = applier->start;
+    for (size_t i = 0; i < start->tensors_count; i++) {
+        applier->order[i] = &start->tensors[i];
+        applier->result.bytes += start->tensors[i].bytes;
+    }
+    if (start->tensors_count > 0) {
+        qsort(applier->order, start->tensors_count, sizeof(struct checkpoint_tensor *),
+              compare_places);
+    }
+}
+
+/* Copies what lies around a shard's tensors, which begin at '*next', and moves it past them. */
+static struct baton_status copy_around(struct applier *applier, const struct checkpoint_file *shard,
                                        size_t *next)
 {
+    struct worker *worker = applier->workers[0];
     struct baton_status st = baton_status_ok();
     uint64_t at = 0;
     for (; baton_ok(&st) && *next < applier->start->tensors_count &&
            strcmp(applier->order[*next]->shard, shard->name) == 0;
          (*next)++) {
         const struct checkpoint_tensor *tensor = applier->order[*next];
-        st = copy_range(applier, shard->name, at, tensor->offset);
-        if (baton_ok(&st)) {
-            st = apply_tensor(applier, tensor);
-        }
+        st = copy_range(worker, shard->name, at, tensor->offset);
         at = tensor->offset + tensor->bytes;
     }
-    return baton_ok(&st) ? copy_range(applier, shard->name, at, shard->bytes) : st;
+    return baton_ok(&st) ? copy_range(worker, shard->name, at, shard->bytes) : st;
 }
 
-/* Gives the new file to 'write', if one is written at all. */
-static struct baton_status begin_file(struct applier *applier, const char *name)
+static struct baton_status begin_shards(struct applier *applier)
 {
-    applier->out_fd = -1;
-    return applier->staging == NULL ? baton_status_ok()
-                                    : staging_create(applier->staging, name, &applier->out_fd);
-}
-
-static struct baton_status end_file(struct applier *applier, const char *name,
-                                    struct baton_status st)
-{
-    int fd = applier->out_fd;
-    applier->out_fd = -1;
-    if (fd >= 0 && !baton_ok(&st)) {
-        close(fd);
-    }
-    return fd >= 0 && baton_ok(&st) ? staging_end_file(fd, name) : st;
-}
-
-static struct baton_status apply_shards(struct applier *applier)
-{
-    const struct checkpoint *start = applier->start;
     struct baton_status st = baton_status_ok();
     size_t next = 0;
-    for (size_t i = 0; i < start->tensors_count; i++) {
-        applier->order[i] = &start->tensors[i];
-    }
-    if (start->tensors_count > 0) {
-        qsort(applier->order, start->tensors_count, sizeof(struct checkpoint_tensor *),
-              compare_places);
-    }
-    for (size_t i = 0; baton_ok(&st) && i < start->shards_count; i++) {
-        st = begin_file(applier, start->shards[i].name);
+    for (size_t i = 0; baton_ok(&st) && i < applier->start->shards_count; i++) {
+        int fd = -1;
+        st = staging_create(applier->staging, applier->start->shards[i].name, &fd);
         if (baton_ok(&st)) {
-            st = end_file(applier, start->shards[i].name,
-                          apply_shard(applier, &start->shards[i], &next));
+            close(fd);
+            st = copy_around(applier, &applier->start->shards[i], &next);
         }
     }
     return st;
 }
 
+/* Whoever wrote it: a flush covers the file. */
+static struct baton_status end_shards(struct applier *applier)
+{
+    struct baton_status st = baton_status_ok();
+    for (size_t i = 0; baton_ok(&st) && i < applier->start->shards_count; i++) {
+        int fd = -1;
+        st = staging_reopen(applier->staging, applier->start->shards[i].name, &fd);
+        if (baton_ok(&st)) {
+            st = staging_end_file(fd, applier->start->shards[i].name);
+        }
+    }
+    return st;
+}
+
+static struct baton_status apply_tensors(struct applier *applier)
+{
+    sort_tensors(applier);
+    struct baton_status st = applier->staging == NULL ? baton_status_ok() : begin_shards(applier);
+    if (baton_ok(&st)) {
+        st = delta_pool_run((void *const *)applier->workers, applier->workers_count,
+                            applier->start->tensors_count, apply_tensor);
+    }
+    for (unsigned i = 0; i < applier->workers_count; i++) {
+        applier->result.changed_tensors += applier->workers[i]->changed_tensors;
+    }
+    return baton_ok(&st) && applier->staging != NULL ? end_shards(applier) : st;
+}
+
 static struct baton_status copy_file(struct applier *applier, const char *name, struct digest *out)
 {
-    struct baton_status st = begin_file(applier, name);
-    return baton_ok(&st) ? end_file(applier, name,
-                                    tensor_input_file(&applier->input, name, applier->out_fd, out))
-                         : st;
+    int fd = -1;
+    struct baton_status st =
+        applier->staging == NULL ? baton_status_ok() : staging_create(applier->staging, name, &fd);
+    if (!baton_ok(&st)) {
+        return st;
+    }
+    st = tensor_input_file(&applier->workers[0]->input, name, fd, out);
+    if (fd >= 0 && !baton_ok(&st)) {
+        close(fd);
+    }
+    return fd >= 0 && baton_ok(&st) ? staging_end_file(fd, name) : st;
 }
 
 static struct baton_status copy_files(struct applier *applier)
@@ -284,7 +334,8 @@ static struct baton_status copy_files(struct applier *applier)
         struct manifest_file *file = &applier->manifest->files[i];
         st = copy_file(applier, file->name, &file->digest);
     }
-    if (baton_ok(&st) && faccessat(applier->input.dir_fd, CHECKPOINT_INDEX_NAME, F_OK, 0) == 0) {
+    if (baton_ok(&st) &&
+        faccessat(applier->workers[0]->input.dir_fd, CHECKPOINT_INDEX_NAME, F_OK, 0) == 0) {
         st = copy_file(applier, CHECKPOINT_INDEX_NAME, &digest);
     }
     return st;
@@ -375,26 +426,50 @@ static struct baton_status open_staging(struct applier *applier)
     return staging_open(slash == path ? "/" : path, slash + 1, &applier->staging);
 }
 
+static struct baton_status add_worker(struct applier *applier)
+{
+    struct worker *worker = aligned_alloc(_Alignof(struct worker), sizeof(struct worker));
+    if (worker == NULL) {
+        return no_memory();
+    }
+    memset(worker, 0, sizeof(*worker));
+    worker->applier = applier;
+    worker->out_fd = -1;
+    applier->workers[applier->workers_count++] = worker;
+    return tensor_input_open(applier->start, &worker->input);
+}
+
+static void free_worker(struct worker *worker)
+{
+    for (size_t i = 0; i < DELTA_CHAIN_MAX; i++) {
+        delta_decoder_destroy(worker->steps[i].decoder);
+    }
+    if (worker->out_fd >= 0) {
+        close(worker->out_fd);
+    }
+    tensor_input_close(&worker->input);
+    free(worker);
+}
+
 static struct baton_status prepare(struct applier *applier)
 {
+    unsigned threads = applier->options->threads;
+    threads = threads == 0 ? 1 : threads < DELTA_THREADS_MAX ? threads : DELTA_THREADS_MAX;
     struct baton_status st =
         checkpoint_open(applier->chain->start_dir, CHECKPOINT_PARTIAL, &applier->start);
     if (baton_ok(&st)) {
         st = checkpoint_to_manifest(applier->start, &applier->manifest);
     }
     if (baton_ok(&st)) {
-        st = tensor_input_open(applier->start, &applier->input);
-    }
-    if (baton_ok(&st)) {
         st = check_names(applier);
+    }
+    for (unsigned i = 0; baton_ok(&st) && i < threads; i++) {
+        st = add_worker(applier);
     }
     if (!baton_ok(&st)) {
         return st;
     }
     applier->order = calloc(applier->start->tensors_count + 1, sizeof(struct checkpoint_tensor *));
-    for (size_t i = 0; i < applier->chain->deltas_count; i++) {
-        applier->steps[i].version = applier->chain->deltas[i];
-    }
     return applier->order == NULL ? no_memory() : st;
 }
 
@@ -410,7 +485,7 @@ static struct baton_status apply(struct applier *applier)
         st = open_staging(applier);
     }
     if (baton_ok(&st)) {
-        st = apply_shards(applier);
+        st = apply_tensors(applier);
     }
     if (baton_ok(&st)) {
         st = copy_files(applier);
@@ -428,13 +503,11 @@ static struct baton_status apply(struct applier *applier)
 struct baton_status delta_apply(const struct delta_apply_options *options,
                                 struct delta_applied *out)
 {
-    struct applier *applier = aligned_alloc(_Alignof(struct applier), sizeof(struct applier));
+    struct applier *applier = calloc(1, sizeof(*applier));
     if (applier == NULL) {
         return no_memory();
     }
-    memset(applier, 0, sizeof(*applier));
     applier->options = options;
-    applier->out_fd = -1;
     struct baton_status st = apply(applier);
     if (baton_ok(&st)) {
         *out = applier->result;
@@ -442,11 +515,10 @@ struct baton_status delta_apply(const struct delta_apply_options *options,
         out->start = applier->chain->start;
         out->deltas_count = (unsigned)applier->chain->deltas_count;
     }
-    staging_close(applier->staging);
-    for (size_t i = 0; i < DELTA_CHAIN_MAX; i++) {
-        delta_decoder_destroy(applier->steps[i].decoder);
+    for (unsigned i = 0; i < applier->workers_count; i++) {
+        free_worker(applier->workers[i]);
     }
-    tensor_input_close(&applier->input);
+    staging_close(applier->staging);
     manifest_destroy(applier->manifest);
     checkpoint_close(applier->start);
     delta_chain_close(applier->chain);

@@ -6,10 +6,10 @@
  * Only when all of it matches does the new directory appear, in one rename (staging.h).  It has the
  * shards, index and other files of its start (the checkpoint, or a full version on the way), and
  * says its version as the format's readers do, who can go on from it.  Memory: some MiB a version
- * of the chain and the frames of one tensor.
+ * of the chain, and the frames of one tensor, for each thread.
  *
- * Depends on: chain.h, decoder.h, staging.h, tensor_input.h.  Does I/O: not for cores.  Threads:
- * calls may run at once; each works in its own thread alone.  Ownership: none. */
+ * Depends on: chain.h, decoder.h, pool.h, staging.h, tensor_input.h.  Does I/O: not for cores.  Threads:
+ * calls may run at once; each ends the threads that it started.  Ownership: none. */
 #ifndef TRANSPORT_DELTA_APPLY_H
 #define TRANSPORT_DELTA_APPLY_H
 
@@ -21,6 +21,7 @@ struct delta_apply_options {
     const char *checkpoint; /* What is there now. */
     uint64_t version;       /* To come to. */
     const char *out_dir;    /* Does not exist, its parent does.  Null: only verify. */
+    unsigned threads;       /* At most DELTA_THREADS_MAX; 0: one, the caller's own. */
 };
 
 struct delta_applied {

@@ -37,7 +37,8 @@ enum {
     DELTA_CHECKSUM_TEXT_BYTES = 65, /* 64 digits of blake3, and the end. */
     DELTA_NAME_BYTES = 48,          /* Of a version's directory or a shard, with its end. */
     DELTA_CHAIN_MAX = 256,          /* Versions that are applied at once. */
-    DELTA_PIECE_BYTES = 128 << 10,  /* A zstd block: tensors are worked on in such pieces. */
+    DELTA_THREADS_MAX = 64,
+    DELTA_PIECE_BYTES = 128 << 10, /* A zstd block: tensors are worked on in such pieces. */
 };
 
 /* As the index spells them ("xor", "xxh3-128"); "?" for a number outside of the enum. */

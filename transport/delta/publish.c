@@ -1,11 +1,13 @@
 /* publish.c -- the pass over two checkpoints, and the files of the version. */
 #include "transport/delta/publish.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "transport/delta/encoder.h"
+#include "transport/delta/pool.h"
 #include "transport/delta/staging.h"
 #include "transport/delta/tensor_input.h"
 #include "transport/delta/version.h"
@@ -15,29 +17,51 @@ enum { SHARD_TENSORS_MAX = 100000, TEMPORARY_BYTES = 32 };
 
 static const uint64_t default_shard_bytes = UINT64_C(1) << 30;
 
-/* A checkpoint that is read; its manifest gets the digests on the way. */
+/* A checkpoint; its manifest gets the digests while it is read. */
 struct side {
     struct checkpoint *checkpoint;
     struct manifest *manifest;
+};
+
+/* What a thread reads of a side. */
+struct reader {
+    struct side *side;
     struct tensor_input input;
     struct chunk_digester digester;
     uint8_t piece[DELTA_PIECE_BYTES];
+};
+
+struct publisher;
+
+/* What each thread has for itself. */
+struct worker {
+    struct publisher *publisher;
+    struct delta_encoder *encoder;
+    struct reader base;
+    struct reader next;
 };
 
 struct publisher {
     const struct delta_publish_options *options;
     uint64_t shard_bytes_max;
     struct staging *staging;
-    struct delta_encoder *encoder;
     struct side base;
     struct side next;
+    struct worker *workers[DELTA_THREADS_MAX];
+    unsigned workers_count;
+    char (*shard_names)[DELTA_NAME_BYTES];
+
+    /* Frames are taken in the order of the names: each thread waits for its turn. */
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    size_t turn;
+    bool has_failed;
     struct delta_tensor *tensors; /* Changed ones. */
     size_t tensors_count;
     size_t shard_first; /* The first of them whose frame is in 'frames'. */
     uint8_t *frames;    /* Of the shard at hand. */
     size_t frames_bytes;
     size_t frames_capacity;
-    char (*shard_names)[DELTA_NAME_BYTES];
     struct delta_published result;
 };
 
@@ -49,17 +73,44 @@ static struct baton_status no_memory(void)
 static struct baton_status open_side(const char *dir, struct side *side)
 {
     struct baton_status st = checkpoint_open(dir, CHECKPOINT_PARTIAL, &side->checkpoint);
-    if (baton_ok(&st)) {
-        st = checkpoint_to_manifest(side->checkpoint, &side->manifest);
-    }
-    return baton_ok(&st) ? tensor_input_open(side->checkpoint, &side->input) : st;
+    return baton_ok(&st) ? checkpoint_to_manifest(side->checkpoint, &side->manifest) : st;
 }
 
 static void close_side(struct side *side)
 {
-    tensor_input_close(&side->input);
     manifest_destroy(side->manifest);
     checkpoint_close(side->checkpoint);
+}
+
+static struct baton_status open_reader(struct side *side, struct reader *reader)
+{
+    reader->side = side;
+    return tensor_input_open(side->checkpoint, &reader->input);
+}
+
+static struct baton_status add_worker(struct publisher *publisher)
+{
+    struct worker *worker = aligned_alloc(_Alignof(struct worker), sizeof(struct worker));
+    if (worker == NULL) {
+        return no_memory();
+    }
+    memset(worker, 0, sizeof(*worker));
+    publisher->workers[publisher->workers_count++] = worker;
+    worker->publisher = publisher;
+    worker->encoder = delta_encoder_create();
+    if (worker->encoder == NULL) {
+        return no_memory();
+    }
+    struct baton_status st = open_reader(&publisher->base, &worker->base);
+    return baton_ok(&st) ? open_reader(&publisher->next, &worker->next) : st;
+}
+
+static void free_worker(struct worker *worker)
+{
+    tensor_input_close(&worker->base.input);
+    tensor_input_close(&worker->next.input);
+    delta_encoder_destroy(worker->encoder);
+    free(worker);
 }
 
 static struct baton_status file_differs(const char *name, const char *how)
@@ -82,10 +133,10 @@ static struct baton_status compare_files(struct publisher *publisher)
         if (i >= next->files_count || strcmp(next->files[i].name, base->files[i].name) != 0) {
             return file_differs(base->files[i].name, "is gone");
         }
-        struct baton_status st = tensor_input_file(&publisher->base.input, base->files[i].name, -1,
-                                                   &base->files[i].digest);
+        struct baton_status st = tensor_input_file(&publisher->workers[0]->base.input,
+                                                   base->files[i].name, -1, &base->files[i].digest);
         if (baton_ok(&st)) {
-            st = tensor_input_file(&publisher->next.input, next->files[i].name, -1,
+            st = tensor_input_file(&publisher->workers[0]->next.input, next->files[i].name, -1,
                                    &next->files[i].digest);
         }
         if (!baton_ok(&st)) {
@@ -98,46 +149,50 @@ static struct baton_status compare_files(struct publisher *publisher)
     return baton_status_ok();
 }
 
-static struct baton_status read_piece(struct side *side, size_t tensor, uint64_t at, size_t size)
+static struct baton_status read_piece(struct reader *reader, size_t tensor, uint64_t at,
+                                      size_t size)
 {
-    const struct checkpoint_tensor *from = &side->checkpoint->tensors[tensor];
+    const struct checkpoint_tensor *from = &reader->side->checkpoint->tensors[tensor];
     struct baton_status st =
-        tensor_input_read(&side->input, from->shard, from->offset + at, side->piece, size);
+        tensor_input_read(&reader->input, from->shard, from->offset + at, reader->piece, size);
     if (baton_ok(&st)) {
-        chunk_digester_add(&side->digester, (struct baton_bytes){ side->piece, size });
+        chunk_digester_add(&reader->digester, (struct baton_bytes){ reader->piece, size });
     }
     return st;
 }
 
+static void keep_digest(struct reader *reader, size_t tensor)
+{
+    reader->side->manifest->tensors[tensor].digest = chunk_digester_finish(&reader->digester);
+}
+
 /* The tensors of both checkpoints are sorted by name, and the same. */
-static struct baton_status encode_tensor(struct publisher *publisher, size_t tensor,
+static struct baton_status encode_tensor(struct worker *worker, size_t tensor,
                                          struct delta_encoded *out)
 {
-    uint64_t bytes = publisher->base.checkpoint->tensors[tensor].bytes;
-    struct baton_status st = delta_encoder_begin(publisher->encoder, publisher->options->encoding,
-                                                 publisher->options->checksum, bytes);
-    chunk_digester_init(&publisher->base.digester);
-    chunk_digester_init(&publisher->next.digester);
+    const struct delta_publish_options *options = worker->publisher->options;
+    uint64_t bytes = worker->publisher->base.checkpoint->tensors[tensor].bytes;
+    struct baton_status st =
+        delta_encoder_begin(worker->encoder, options->encoding, options->checksum, bytes);
+    chunk_digester_init(&worker->base.digester);
+    chunk_digester_init(&worker->next.digester);
     for (uint64_t at = 0; baton_ok(&st) && at < bytes;) {
         size_t size = bytes - at < DELTA_PIECE_BYTES ? (size_t)(bytes - at) : DELTA_PIECE_BYTES;
-        st = read_piece(&publisher->base, tensor, at, size);
+        st = read_piece(&worker->base, tensor, at, size);
         if (baton_ok(&st)) {
-            st = read_piece(&publisher->next, tensor, at, size);
+            st = read_piece(&worker->next, tensor, at, size);
         }
         if (baton_ok(&st)) {
-            st = delta_encoder_add(publisher->encoder, publisher->base.piece, publisher->next.piece,
-                                   size);
+            st = delta_encoder_add(worker->encoder, worker->base.piece, worker->next.piece, size);
         }
         at += size;
     }
     if (!baton_ok(&st)) {
         return st;
     }
-    publisher->base.manifest->tensors[tensor].digest =
-        chunk_digester_finish(&publisher->base.digester);
-    publisher->next.manifest->tensors[tensor].digest =
-        chunk_digester_finish(&publisher->next.digester);
-    return delta_encoder_finish(publisher->encoder, out);
+    keep_digest(&worker->base, tensor);
+    keep_digest(&worker->next, tensor);
+    return delta_encoder_finish(worker->encoder, out);
 }
 
 /* Shards get their final names once it is known how many there are. */
@@ -236,23 +291,44 @@ static struct baton_status add_tensor(struct publisher *publisher, const char *n
     return st;
 }
 
+/* Takes a tensor's frame once all before it are taken; after a failure none is. */
+static struct baton_status take_in_turn(struct publisher *publisher, size_t item,
+                                        const struct delta_encoded *encoded, struct baton_status st)
+{
+    const struct checkpoint_tensor *tensor = &publisher->base.checkpoint->tensors[item];
+    pthread_mutex_lock(&publisher->lock);
+    while (publisher->turn != item && !publisher->has_failed) {
+        pthread_cond_wait(&publisher->moved, &publisher->lock);
+    }
+    if (!publisher->has_failed) {
+        if (baton_ok(&st) && encoded->changed_bytes > 0) {
+            st = add_tensor(publisher, tensor->name, encoded);
+        }
+        publisher->result.bytes += tensor->bytes;
+        publisher->has_failed = !baton_ok(&st);
+        publisher->turn++;
+    }
+    pthread_cond_broadcast(&publisher->moved);
+    pthread_mutex_unlock(&publisher->lock);
+    return baton_status_in(st, "tensor '%.100s'", tensor->name);
+}
+
+static struct baton_status encode_item(void *argument, size_t item)
+{
+    struct worker *worker = argument;
+    struct delta_encoded encoded = { .changed_bytes = 0 };
+    struct baton_status st = encode_tensor(worker, item, &encoded);
+    return take_in_turn(worker->publisher, item, &encoded, st);
+}
+
 static struct baton_status encode_all(struct publisher *publisher)
 {
-    const struct checkpoint *base = publisher->base.checkpoint;
-    for (size_t i = 0; i < base->tensors_count; i++) {
-        struct delta_encoded encoded;
-        struct baton_status st = encode_tensor(publisher, i, &encoded);
-        if (baton_ok(&st) && encoded.changed_bytes > 0) {
-            st = add_tensor(publisher, base->tensors[i].name, &encoded);
-        }
-        if (!baton_ok(&st)) {
-            return baton_status_in(st, "tensor '%.100s'", base->tensors[i].name);
-        }
-        publisher->result.bytes += base->tensors[i].bytes;
-    }
-    publisher->result.tensors_count = base->tensors_count;
+    struct baton_status st =
+        delta_pool_run((void *const *)publisher->workers, publisher->workers_count,
+                       publisher->base.checkpoint->tensors_count, encode_item);
+    publisher->result.tensors_count = publisher->base.checkpoint->tensors_count;
     publisher->result.changed_tensors = publisher->tensors_count;
-    return end_shard(publisher);
+    return baton_ok(&st) ? end_shard(publisher) : st;
 }
 
 static struct baton_status name_shards(struct publisher *publisher)
@@ -363,8 +439,10 @@ static struct baton_status write_version(struct publisher *publisher)
     return baton_ok(&st) ? staging_commit(publisher->staging) : st;
 }
 
-static struct baton_status publish(struct publisher *publisher)
+static struct baton_status prepare(struct publisher *publisher)
 {
+    unsigned threads = publisher->options->threads;
+    threads = threads == 0 ? 1 : threads < DELTA_THREADS_MAX ? threads : DELTA_THREADS_MAX;
     struct baton_status st = open_side(publisher->options->base_dir, &publisher->base);
     if (baton_ok(&st)) {
         st = open_side(publisher->options->next_dir, &publisher->next);
@@ -372,21 +450,25 @@ static struct baton_status publish(struct publisher *publisher)
     if (baton_ok(&st)) {
         st = manifest_compare_layout(publisher->base.manifest, publisher->next.manifest);
     }
-    if (baton_ok(&st)) {
-        st = compare_files(publisher);
+    for (unsigned i = 0; baton_ok(&st) && i < threads; i++) {
+        st = add_worker(publisher);
     }
     if (!baton_ok(&st)) {
         return st;
     }
-    publisher->encoder = delta_encoder_create();
     publisher->shard_names = calloc(BATON_SHARDS_MAX + 1, sizeof(*publisher->shard_names));
     publisher->tensors =
         calloc(publisher->base.checkpoint->tensors_count + 1, sizeof(*publisher->tensors));
-    if (publisher->encoder == NULL || publisher->shard_names == NULL ||
-        publisher->tensors == NULL) {
-        return no_memory();
+    return publisher->shard_names == NULL || publisher->tensors == NULL ? no_memory() : st;
+}
+
+static struct baton_status publish(struct publisher *publisher)
+{
+    struct baton_status st = prepare(publisher);
+    if (baton_ok(&st)) {
+        st = compare_files(publisher);
     }
-    return write_version(publisher);
+    return baton_ok(&st) ? write_version(publisher) : st;
 }
 
 struct baton_status delta_publish(const struct delta_publish_options *options,
@@ -397,23 +479,27 @@ struct baton_status delta_publish(const struct delta_publish_options *options,
                                  "version: %llu; a delta has a number from 1 on",
                                  (unsigned long long)options->version);
     }
-    struct publisher *publisher =
-        aligned_alloc(_Alignof(struct publisher), sizeof(struct publisher));
+    struct publisher *publisher = calloc(1, sizeof(*publisher));
     if (publisher == NULL) {
         return no_memory();
     }
-    memset(publisher, 0, sizeof(*publisher));
     publisher->options = options;
     publisher->shard_bytes_max =
         options->shard_bytes_max != 0 ? options->shard_bytes_max : default_shard_bytes;
+    pthread_mutex_init(&publisher->lock, NULL);
+    pthread_cond_init(&publisher->moved, NULL);
     struct baton_status st = publish(publisher);
     if (baton_ok(&st)) {
         *out = publisher->result;
     }
     staging_close(publisher->staging);
-    delta_encoder_destroy(publisher->encoder);
+    for (unsigned i = 0; i < publisher->workers_count; i++) {
+        free_worker(publisher->workers[i]);
+    }
     close_side(&publisher->base);
     close_side(&publisher->next);
+    pthread_cond_destroy(&publisher->moved);
+    pthread_mutex_destroy(&publisher->lock);
     free(publisher->shard_names);
     free(publisher->tensors);
     free(publisher->frames);

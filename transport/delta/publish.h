@@ -1,13 +1,15 @@
 /* publish.h -- from two checkpoint directories to a delta version in a publication directory.
  *
- * Both are read in one pass, tensor by tensor in pieces, so memory is that of one shard of frames.
+ * Both are read in one pass, tensor by tensor in pieces, so memory is that of one shard of frames,
+ * and of one frame a thread.  The number of threads changes nothing in what is written.
+ *
  * The version appears whole or not at all (staging.h), also for readers that know only the files of
  * the format.  Refused: tensors that are not the same by name, dtype and shape, and other files
  * (config, tokenizer) that differ, since a delta carries changed bytes of tensors and nothing else;
  * a base that is not what the version before gives, where that one tells (DELTA_DIGESTS_NAME).
  *
- * Depends on: encoder.h, staging.h, version.h, checkpoint.h, manifest.h.  Does I/O: not for cores.
- * Threads: calls for different versions may run at once; each works in its own thread alone.
+ * Depends on: encoder.h, pool.h, staging.h, version.h, checkpoint.h, manifest.h.  Does I/O: not for
+ * cores.  Threads: calls for different versions may run at once; each ends the threads that it started.
  * Ownership: none. */
 #ifndef TRANSPORT_DELTA_PUBLISH_H
 #define TRANSPORT_DELTA_PUBLISH_H
@@ -23,6 +25,7 @@ struct delta_publish_options {
     enum delta_encoding encoding;
     enum delta_checksum checksum;
     uint64_t shard_bytes_max; /* Frames of a shard before the next begins; 0: 1 GiB. */
+    unsigned threads;         /* At most DELTA_THREADS_MAX; 0: one, the caller's own. */
 };
 
 struct delta_published {

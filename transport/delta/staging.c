@@ -168,6 +168,16 @@ struct baton_status staging_create(struct staging *staging, const char *name, in
     return baton_status_ok();
 }
 
+struct baton_status staging_reopen(struct staging *staging, const char *name, int *out)
+{
+    int fd = openat(staging->dir_fd, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return baton_status_errno(errno, "open", name);
+    }
+    *out = fd;
+    return baton_status_ok();
+}
+
 struct baton_status staging_end_file(int fd, const char *name)
 {
     struct baton_status st =

@@ -27,6 +27,9 @@ int staging_fd(const struct staging *staging);
 /* A new file in it, open for writing: staging_end_file() or close(). */
 BATON_MUST_USE struct baton_status staging_create(struct staging *staging, const char *name,
                                                   int *out);
+/* A file of it once more, for writing. */
+BATON_MUST_USE struct baton_status staging_reopen(struct staging *staging, const char *name,
+                                                  int *out);
 /* Flushes the file to the disk and closes it, also on failure. */
 BATON_MUST_USE struct baton_status staging_end_file(int fd, const char *name);
 /* A whole small file. */
