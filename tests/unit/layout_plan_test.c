@@ -169,6 +169,86 @@ Test(layout_plan, equal_sources_share_a_tensor)
     free(rig.memory);
 }
 
+enum { SHARED = 6, LINKS = 6, ROWS = 4096 };
+
+/* Tensors that random sets of six ranks hold. */
+static struct layout *random_holders(struct rig *rig, struct baton_random *random,
+                                     const struct layout_tensor_options *tensors,
+                                     uint32_t holders[SHARED])
+{
+    struct layout *layout = layout_create(&rig->arena, "holders");
+    for (uint32_t t = 0; t < SHARED; t++) {
+        uint32_t ranks[LINKS], count = 0, set, local, tensor;
+        holders[t] = 1 + (uint32_t)baton_random_below(random, (1 << LINKS) - 1);
+        for (uint32_t r = 0; r < LINKS; r++) {
+            if ((holders[t] >> r & 1) != 0) {
+                ranks[count++] = r;
+            }
+        }
+        uint32_t rows = (uint32_t)tensors[t].shape.dims[0];
+        struct baton_status st = layout_add_tensor(layout, &tensors[t], &tensor);
+        cr_assert(baton_ok(&st));
+        st = layout_add_set(layout, (struct layout_ranks){ ranks, count }, &set);
+        cr_assert(baton_ok(&st));
+        st = layout_add_local(layout, "l", TENSOR_DTYPE_BF16, rows, set, &local);
+        cr_assert(baton_ok(&st));
+        struct layout_piece_options piece = { tensor, local, { { 0 }, { rows, 1 } }, 0, 0 };
+        st = layout_add_piece(layout, &piece);
+        cr_assert(baton_ok(&st));
+    }
+    seal(layout);
+    return layout;
+}
+
+/* What the busiest of the links must carry at least: for each set of links, what only they hold. */
+static uint64_t exact_bound(const struct layout_tensor_options *tensors,
+                            const uint32_t holders[SHARED])
+{
+    uint64_t bound = 0;
+    for (uint32_t set = 1; set < 1 << LINKS; set++) {
+        uint64_t bytes = 0;
+        for (uint32_t t = 0; t < SHARED; t++) {
+            bytes += (holders[t] & ~set) == 0 ? tensors[t].shape.dims[0] * 2 : 0;
+        }
+        uint64_t each = bytes / (uint64_t)__builtin_popcount(set);
+        bound = each > bound ? each : bound;
+    }
+    return bound;
+}
+
+/* Any sets, not only those of a mesh: the busiest link carries what it must, within a per cent and a
+ * row a tensor, and the bound that is reported is as sharp. */
+Test(layout_plan, shares_are_as_fair_as_can_be)
+{
+    static const char *const names[SHARED] = { "a", "b", "c", "d", "e", "f" };
+    struct rig rig = rig_make();
+    for (uint64_t seed = 1; seed <= 2000; seed++) {
+        struct baton_random random;
+        struct layout_tensor_options tensors[SHARED];
+        uint32_t holders[SHARED];
+        struct layout_plan *plan;
+        baton_random_seed(&random, seed);
+        baton_arena_reset(&rig.arena);
+        for (uint32_t t = 0; t < SHARED; t++) {
+            tensors[t] = (struct layout_tensor_options)MATRIX(
+                names[t], 1 + baton_random_below(&random, ROWS), 1);
+        }
+        struct layout *source = random_holders(&rig, &random, tensors, holders);
+        struct layout *target = whole(&rig, "target", 1, tensors, SHARED);
+        seal(target);
+        struct baton_status st = plan_of(&rig, source, target, &plan);
+        cr_assert(baton_ok(&st), "%s", st.message);
+        const struct layout_plan_figures *figures = layout_plan_figures(plan);
+        uint64_t exact = exact_bound(tensors, holders);
+        cr_assert_leq(figures->egress_max * 100, exact * 101 + 100 * 2 * SHARED,
+                      "seed %llu: %llu, %llu", (unsigned long long)seed,
+                      (unsigned long long)figures->egress_max, (unsigned long long)exact);
+        cr_assert_leq(figures->egress_bound, exact + 2);
+        cr_assert_geq(figures->egress_bound * 101, exact * 100 - 200 * SHARED);
+    }
+    free(rig.memory);
+}
+
 /* A rank that alone holds something else gets less of what others hold, too. */
 Test(layout_plan, forced_bytes_count_first)
 {

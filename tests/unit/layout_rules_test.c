@@ -203,6 +203,10 @@ Test(layout_rules, puts_experts_where_the_map_says)
     spec.maps_count = 0;
     struct layout *runs = expand(&arena, &spec);
     expect_plans(&arena, mapped, runs);
+    const struct layout_plan_options options = { 0 };
+    cr_expect_not(digest_equal(layout_plan_key(runs, mapped, &options),
+                               layout_plan_key(runs, runs, &options)),
+                  "another map is another plan");
     const struct layout_experts lacking[] = { { LAYOUT_NONE, 3, robin, 6 } };
     spec.maps = lacking;
     spec.maps_count = 1;

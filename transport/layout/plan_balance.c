@@ -1,14 +1,14 @@
 /* plan_balance.c -- fair shares: quotas by water-filling, and what no choice can go below.
  *
- * Sets of links that hold the same bytes are served from the smallest on, so that what only few can
- * send is placed before what many can.  Where sets lie within each other, as those of a mesh do,
- * that is optimal. */
+ * Sets of links that hold the same bytes (choices) are served from the smallest on, then again in
+ * rounds: each takes its bytes back and raises the lowest of its links anew.  Each step makes the sum
+ * of squares of all loads as small as one choice can, so the rounds go to the fairest shares there
+ * are; for sets that lie within each other, as those of a mesh do, the first round is that. */
 #include <string.h>
 
 #include "transport/layout/plan_state.h"
 
-/* Sets that are compared with each other for the lower bound; more, and only each by itself. */
-enum { NESTED_MAX = 1024 };
+enum { ROUNDS_MAX = 64 };
 
 /* Adds up what each choice must send in all, and what each target link must take. */
 static struct baton_status add_up(struct layout_plan *plan, uint64_t *by_target_set)
@@ -66,60 +66,79 @@ static const uint32_t *links_of(const struct layout_plan *plan, uint32_t choice,
     return links;
 }
 
-/* Raises the lowest links to one level until 'choice' is served; remembers each link's quota. */
-static bool fill(struct layout_plan *plan, uint32_t number)
+/* The level up to which the lowest of these sorted loads must be raised to take 'bytes'. */
+static uint64_t level_of(const uint64_t *loads, size_t count, uint64_t bytes)
+{
+    uint64_t below = loads[0]; /* Of those links that will be filled. */
+    size_t filled = 1;
+    while (filled < count && bytes + below > loads[filled] * filled) {
+        below += loads[filled++];
+    }
+    return (bytes + below) / filled;
+}
+
+/* Takes back what 'choice' has, and raises the lowest of its links to one level until it is served
+ * again.  Returns by how much its quotas changed. */
+static uint64_t refill(struct layout_plan *plan, uint32_t number, uint64_t *loads)
 {
     struct choice *choice = pool_get(&plan->choices, number);
     size_t count;
     const uint32_t *links = links_of(plan, number, &count);
-    if (count == 1) {
-        plan->egress[links[0]] += choice->bytes;
-        return true;
-    }
-    choice->quotas = baton_arena_take(plan->arena, count, sizeof(*choice->quotas));
-    size_t used = plan->arena->used;
-    uint64_t *loads = baton_arena_take(plan->arena, count, sizeof(*loads));
-    if (choice->quotas == NULL || loads == NULL) {
-        return false;
-    }
+    uint64_t changed = 0;
     for (size_t i = 0; i < count; i++) {
+        plan->egress[links[i]] -= choice->quotas[i];
         loads[i] = plan->egress[links[i]];
     }
     sort_u64(loads, count);
-    uint64_t below = loads[0]; /* Of those links that will be filled. */
-    size_t filled = 1;
-    while (filled < count && choice->bytes + below > loads[filled] * filled) {
-        below += loads[filled++];
-    }
-    uint64_t level = (choice->bytes + below) / filled;
+    uint64_t level = level_of(loads, count, choice->bytes);
     uint64_t left = choice->bytes;
     for (size_t i = 0; i < count; i++) {
         uint64_t load = plan->egress[links[i]];
         uint64_t quota = level > load ? level - load : 0;
-        choice->quotas[i] = quota < left ? quota : left;
-        left -= choice->quotas[i];
+        quota = quota < left ? quota : left;
+        left -= quota;
+        loads[i] = quota;
     }
     for (size_t i = 0; i < count; i++) { /* What rounding left goes to the first that gets any. */
-        if (choice->quotas[i] > 0 || i + 1 == count) {
-            choice->quotas[i] += left;
+        uint64_t quota = loads[i];
+        if (quota > 0 || i + 1 == count) {
+            quota += left;
             left = 0;
         }
-        plan->egress[links[i]] += choice->quotas[i];
+        changed += quota > choice->quotas[i] ? quota - choice->quotas[i] : 0;
+        choice->quotas[i] = quota;
+        plan->egress[links[i]] += quota;
     }
-    plan->arena->used = used;
-    return true;
+    return changed;
 }
 
-static bool is_subset(const uint32_t *inner, size_t inner_count, const uint32_t *outer,
-                      size_t outer_count)
+/* Serves all choices, the smallest first ('order'), in rounds until little changes. */
+static bool fill(struct layout_plan *plan, const uint64_t *order, uint32_t count)
 {
-    size_t at = 0;
-    for (size_t i = 0; i < inner_count; i++) {
-        while (at < outer_count && outer[at] < inner[i]) {
-            at++;
+    uint64_t *loads = baton_arena_take(plan->arena, plan->source_links, sizeof(*loads));
+    uint32_t singles = 0;
+    if (loads == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct choice *choice = pool_get(&plan->choices, (uint32_t)order[i]);
+        size_t links_count;
+        const uint32_t *links = links_of(plan, (uint32_t)order[i], &links_count);
+        if (links_count == 1) {
+            plan->egress[links[0]] += choice->bytes;
+            singles++;
+            continue;
         }
-        if (at == outer_count || outer[at] != inner[i]) {
+        choice->quotas = baton_arena_take(plan->arena, links_count, sizeof(*choice->quotas));
+        if (choice->quotas == NULL) {
             return false;
+        }
+    }
+    uint64_t changed = plan->figures.bytes;
+    for (uint32_t round = 0; round < ROUNDS_MAX && changed > plan->figures.bytes / 4096; round++) {
+        changed = 0;
+        for (uint32_t i = singles; i < count; i++) { /* Singles are the smallest, so the first. */
+            changed += refill(plan, (uint32_t)order[i], loads);
         }
     }
     return true;
@@ -133,36 +152,44 @@ static void raise_bound(struct layout_plan *plan, uint64_t bytes, size_t links)
     }
 }
 
-/* Links that alone hold some bytes must send them: for each choice, all that lies within it, over
- * its links.  'order' is by size. */
-static void bound_choices(struct layout_plan *plan, const uint64_t *order, uint32_t count)
+/* Whatever links are chosen, these must send what they alone hold: a bound for any set of links.
+ * With fair shares, those that carry most are the set that decides. */
+static void bound_busiest(struct layout_plan *plan, uint64_t threshold)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        size_t outer_count, inner_count;
-        const uint32_t *outer = links_of(plan, (uint32_t)order[i], &outer_count);
-        uint64_t bytes = 0;
-        if (outer_count == 1 || count > NESTED_MAX) {
-            bytes = ((const struct choice *)pool_get(&plan->choices, (uint32_t)order[i]))->bytes;
+    uint64_t bytes = 0;
+    size_t busy = 0;
+    for (uint32_t l = 0; l < plan->source_links; l++) {
+        busy += plan->egress[l] >= threshold;
+    }
+    for (uint32_t c = 0; c < plan->choices.count && busy > 0; c++) {
+        const struct choice *choice = pool_get(&plan->choices, c);
+        size_t count;
+        const uint32_t *links = links_of(plan, c, &count);
+        bool is_inside = true;
+        for (size_t i = 0; i < count && is_inside; i++) {
+            is_inside = plan->egress[links[i]] >= threshold;
         }
-        for (uint32_t k = 0; k < count && outer_count > 1 && count <= NESTED_MAX; k++) {
-            const uint32_t *inner = links_of(plan, (uint32_t)order[k], &inner_count);
-            if (inner_count > outer_count) {
-                break;
-            }
-            if (is_subset(inner, inner_count, outer, outer_count)) {
-                bytes +=
-                    ((const struct choice *)pool_get(&plan->choices, (uint32_t)order[k]))->bytes;
-            }
-        }
-        raise_bound(plan, bytes, outer_count);
+        bytes += is_inside ? choice->bytes : 0;
+    }
+    if (busy > 0) {
+        raise_bound(plan, bytes, busy);
+    }
+}
+
+static void bound_choices(struct layout_plan *plan)
+{
+    static const uint32_t permille[] = { 1000, 999, 990, 950, 900, 0 };
+    uint64_t most = 0;
+    for (uint32_t l = 0; l < plan->source_links; l++) {
+        most = plan->egress[l] > most ? plan->egress[l] : most;
+    }
+    for (size_t i = 0; i < sizeof(permille) / sizeof(permille[0]); i++) {
+        bound_busiest(plan, most / 1000 * permille[i] + most % 1000 * permille[i] / 1000);
     }
 }
 
 static void bound_rest(struct layout_plan *plan)
 {
-    if (plan->source_links > 0) {
-        raise_bound(plan, plan->figures.bytes, plan->source_links);
-    }
     plan->figures.egress_bound = plan->figures.lower_bound;
     for (uint32_t l = 0; l < plan->target_links; l++) {
         raise_bound(plan, plan->ingress[l], 1);
@@ -195,13 +222,11 @@ struct baton_status plan_balance(struct layout_plan *plan)
         plan->copies_capacity += links > 1 ? (uint32_t)links : 0;
     }
     sort_u64(order, count);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!fill(plan, (uint32_t)order[i])) {
-            return plan_full(plan);
-        }
+    if (!fill(plan, order, count)) {
+        return plan_full(plan);
     }
     add_ingress(plan, by_target_set);
-    bound_choices(plan, order, count);
+    bound_choices(plan);
     bound_rest(plan);
     memset(plan->egress, 0, plan->source_links * sizeof(*plan->egress)); /* Now the real copies. */
     return st;
