@@ -1,5 +1,6 @@
 /* layout_file_test.c -- layout files: what is read, and what is refused with file, line and key. */
 #include <criterion/criterion.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 
 #include "transport/layout/plan.h"
 #include "transport/layout_file/layout_file.h"
+#include "transport/layout_file/schema.h"
 
 enum { ARENA_BYTES = 32 << 20, PAGE_BYTES = 1 << 16 };
 
@@ -181,4 +183,59 @@ Test(layout_file, documented_example_works)
         (void)unlink(paths[i]);
     }
     free(arena.data);
+}
+
+/* --- the JSON schema --- */
+
+static const char *type_of(const cyaml_schema_value_t *value)
+{
+    switch ((int)value->type) {
+    case CYAML_STRING: return "string";
+    case CYAML_INT:
+    case CYAML_UINT: return "integer";
+    case CYAML_BOOL: return "boolean";
+    case CYAML_SEQUENCE: return "array";
+    case CYAML_MAPPING: return "object";
+    default: return "?";
+    }
+}
+
+static bool is_required(json_t *schema, const char *key)
+{
+    json_t *required = json_object_get(schema, "required");
+    for (size_t i = 0; i < json_array_size(required); i++) {
+        if (strcmp(json_string_value(json_array_get(required, i)), key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void compare_schemas(const char *key, const cyaml_schema_value_t *value, json_t *schema)
+{
+    const char *type = json_string_value(json_object_get(schema, "type"));
+    cr_assert_not_null(type, "%s: not in the schema", key);
+    cr_expect_str_eq(type, type_of(value), "%s", key);
+    if (value->type == CYAML_SEQUENCE) {
+        compare_schemas(key, value->sequence.entry, json_object_get(schema, "items"));
+    } else if (value->type == CYAML_MAPPING) {
+        json_t *properties = json_object_get(schema, "properties");
+        size_t count = 0;
+        for (const cyaml_schema_field_t *f = value->mapping.fields; f->key != NULL; f++, count++) {
+            compare_schemas(f->key, &f->value, json_object_get(properties, f->key));
+            cr_expect_eq(is_required(schema, f->key), (f->value.flags & CYAML_FLAG_OPTIONAL) == 0,
+                         "%s: required here, not there", f->key);
+        }
+        cr_expect_eq(json_object_size(properties), count, "%s: the schema has other keys", key);
+        cr_expect(json_is_false(json_object_get(schema, "additionalProperties")), "%s", key);
+    }
+}
+
+/* deploy/docs/layout.schema.json, for editors, has the keys that are read: no more, no less. */
+Test(layout_file, schema_has_every_key)
+{
+    json_t *schema = json_load_file(BATON_DOCS "/layout.schema.json", 0, NULL);
+    cr_assert_not_null(schema);
+    compare_schemas("layout", &layout_file_schema, schema);
+    json_decref(schema);
 }
