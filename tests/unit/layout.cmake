@@ -1,6 +1,6 @@
 # Unit tests of transport/layout.
 pkg_check_modules(JANSSON REQUIRED jansson)
-foreach(module layout layout_plan layout_rules layout_family)
+foreach(module layout layout_plan layout_rules layout_rules_random layout_family)
   baton_test(${module}_test
     SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/unit/${module}_test.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/layout_world.c
     LIBS baton_layout)

@@ -388,63 +388,62 @@ const char *world_perform(const struct layout *source, const struct layout *targ
 
 struct listing {
     uint32_t tensor;
-    struct {
-        uint32_t tensor;
-        uint64_t element;
-    } places[64];
+    struct world_element *out;
 };
 
 static void list_element(void *context, uint64_t element, uint64_t place)
 {
     struct listing *listing = context;
-    if (place < 64) {
-        listing->places[place].tensor = listing->tensor;
-        listing->places[place].element = element;
+    if (place < WORLD_ELEMENTS_MAX) {
+        listing->out[place] = (struct world_element){ listing->tensor, element };
     }
 }
 
-static void write_listing(const struct layout *layout, const struct listing *listing,
-                          uint64_t elements, char out[WORLD_CONTENTS_BYTES])
+uint64_t world_elements(const struct layout *layout, uint32_t rank, const char *local,
+                        struct world_element out[WORLD_ELEMENTS_MAX])
 {
-    size_t used = 0;
-    for (uint64_t e = 0; e < elements && e < 64; e++) {
-        const char *space = e > 0 ? " " : "";
-        if (listing->places[e].tensor == LAYOUT_NONE) {
-            used += (size_t)snprintf(out + used, WORLD_CONTENTS_BYTES - used, "%s.", space);
-        } else {
-            const struct layout_tensor *tensor =
-                layout_tensor_get(layout, listing->places[e].tensor);
-            used += (size_t)snprintf(out + used, WORLD_CONTENTS_BYTES - used, "%s%.12s%llu", space,
-                                     layout_text(layout, tensor->name),
-                                     (unsigned long long)listing->places[e].element);
-        }
-    }
-}
-
-const char *world_contents(const struct layout *layout, uint32_t rank, const char *local,
-                           char out[WORLD_CONTENTS_BYTES])
-{
-    struct listing listing;
-    (void)snprintf(out, WORLD_CONTENTS_BYTES, "-");
+    uint64_t elements = 0;
     for (uint32_t l = 0; l < layout_locals_count(layout); l++) {
         const struct layout_local *row = layout_local_get(layout, l);
         if (strcmp(layout_text(layout, row->name), local) != 0 ||
             !layout_ranks_have(layout_set(layout, row->set), rank)) {
             continue;
         }
-        memset(&listing, 0xff, sizeof(listing));
+        elements = row->elements;
+        for (uint64_t e = 0; e < elements && e < WORLD_ELEMENTS_MAX; e++) {
+            out[e] = (struct world_element){ LAYOUT_NONE, 0 };
+        }
         for (uint32_t p = 0; p < layout_pieces_count(layout); p++) {
             const struct layout_piece *piece = layout_piece_get(layout, p);
             const struct layout_tensor *tensor = layout_tensor_get(layout, piece->tensor);
             struct layout_piece_options options = { piece->tensor, piece->local,
                                                     *layout_box(layout, piece->box), piece->offset,
                                                     piece->pitch };
-            listing.tensor = piece->tensor;
+            struct listing listing = { piece->tensor, out };
             if (piece->local == l) {
                 walk(layout_shape(layout, tensor->shape), &options, list_element, &listing);
             }
         }
-        write_listing(layout, &listing, row->elements, out);
+    }
+    return elements;
+}
+
+const char *world_contents(const struct layout *layout, uint32_t rank, const char *local,
+                           char out[WORLD_CONTENTS_BYTES])
+{
+    static struct world_element elements[WORLD_ELEMENTS_MAX];
+    uint64_t count = world_elements(layout, rank, local, elements);
+    size_t used = (size_t)snprintf(out, WORLD_CONTENTS_BYTES, "%s", count == 0 ? "-" : "");
+    for (uint64_t e = 0; e < count && used + 32 < WORLD_CONTENTS_BYTES; e++) {
+        const char *space = e > 0 ? " " : "";
+        if (elements[e].tensor == LAYOUT_NONE) {
+            used += (size_t)snprintf(out + used, WORLD_CONTENTS_BYTES - used, "%s.", space);
+        } else {
+            const struct layout_tensor *tensor = layout_tensor_get(layout, elements[e].tensor);
+            used += (size_t)snprintf(out + used, WORLD_CONTENTS_BYTES - used, "%s%.12s%llu", space,
+                                     layout_text(layout, tensor->name),
+                                     (unsigned long long)elements[e].element);
+        }
     }
     return out;
 }

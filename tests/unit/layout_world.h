@@ -56,7 +56,16 @@ struct baton_status world_build(const struct world_side *side, const char *name,
 const char *world_perform(const struct layout *source, const struct layout *target,
                           const struct layout_plan *plan);
 
-enum { WORLD_CONTENTS_BYTES = 512 };
+enum { WORLD_CONTENTS_BYTES = 512, WORLD_ELEMENTS_MAX = 1 << 13 };
+
+/* An element of a local: of which tensor (LAYOUT_NONE: padding), and its number in it. */
+struct world_element {
+    uint32_t tensor;
+    uint64_t element;
+};
+/* The elements of a rank's local of this name, in order; returns how many (0: it has none). */
+uint64_t world_elements(const struct layout *layout, uint32_t rank, const char *local,
+                        struct world_element out[WORLD_ELEMENTS_MAX]);
 /* What a rank has in its local of this name, element by element: a tensor's name and the element's
  * number, "." for padding, "-" if the rank does not have it.  "q0 q1 k0 ." */
 const char *world_contents(const struct layout *layout, uint32_t rank, const char *local,

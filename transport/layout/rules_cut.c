@@ -73,12 +73,13 @@ static struct baton_status range_of(const struct expansion *e, const struct memb
         return rules_refuse(e, member->tensor, "%u rows are not whole units of %u", padded, unit);
     }
     uint32_t units = padded / unit;
-    uint32_t shards = place->shards;
+    uint32_t shards = rule->shard != NULL ? place->shards : 1;
+    uint32_t shard = rule->shard != NULL ? place->shard : 0;
     uint32_t each = padded / shards;
-    out->begin = place->shard * each;
+    out->begin = shard * each;
     if (rule->unit > 0 && units < shards && shards % units == 0) {
         each = unit; /* Several ranks share one. */
-        out->begin = place->shard / (shards / units) * unit;
+        out->begin = shard / (shards / units) * unit;
     } else if (units % shards != 0) {
         return rules_refuse(e, member->tensor,
                             "%u units of %u do not go evenly into %u shards (say unit or padTo)",
@@ -99,7 +100,7 @@ static struct baton_status concat(struct expansion *e, const struct member *memb
     struct range range = { 0 };
     uint32_t dim = member->rule->dim;
     uint64_t pad = 0;
-    if (place->shard_axis != LAYOUT_NONE && member->rule->shard != NULL) {
+    if (member->rule->shard != NULL || member->rule->pad_to > 0) {
         if (dim >= shape->rank) {
             return rules_refuse(e, member->tensor, "its rule cuts dimension %u, which is not there",
                                 dim);
@@ -115,6 +116,11 @@ static struct baton_status concat(struct expansion *e, const struct member *memb
         if (pad > 0 && dim != 0) {
             return rules_refuse(e, member->tensor, "only rows can be padded");
         }
+    }
+    if (e->row == 0 && shape->rank > 0) {
+        struct box line = box; /* Of one row, also where there is only padding. */
+        line.extent[0] = 1;
+        e->row = box_volume(shape->rank, &line);
     }
     bool fits =
         (range.real == 0 && range.pad > 0) || append(e, member->tensor, shape->rank, &box, 0);
@@ -152,6 +158,7 @@ static struct baton_status grouped(struct expansion *e, const struct member **me
             uint64_t from = at > begin ? at : begin;
             uint64_t to = at + rows < end ? at + rows : end;
             struct box box = whole_of(shape);
+            e->row = box_volume(shape->rank, &box) / box.extent[0];
             if (from < to) {
                 box.begin[0] = g * rows + (uint32_t)(from - at);
                 box.extent[0] = (uint32_t)(to - from);

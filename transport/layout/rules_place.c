@@ -282,12 +282,8 @@ static void begin_sequence(struct expansion *e)
 /* FSDP by rows keeps together: a slot of stacked experts, a row of the first tensor otherwise. */
 static void find_row(struct expansion *e, uint32_t slots)
 {
-    const struct tensor_shape *shape = &e->spec->tensors[e->order[0]->tensor].shape;
     if (e->order[0]->rule->is_stacked && slots > 0) {
         e->row = e->elements / slots;
-    } else if (e->row == 0 && e->stretches_count > 0 && e->stretches[0].tensor != LAYOUT_NONE &&
-               shape->rank > 0) {
-        e->row = e->stretches[0].elements / e->stretches[0].box.extent[0];
     }
     e->row = e->row == 0 ? 1 : e->row;
 }
