@@ -1,4 +1,5 @@
-/* delta.c -- batonctl delta: disk-delta directories made, checked and applied, without a controller. */
+/* delta.c -- batonctl delta: disk-delta directories made, checked and applied, without a
+ * controller. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,9 +1,9 @@
-/* delta_bench.c -- a tensor's delta made and applied on one core: BF16, 2 % of the words changed by
- * one step of their last place, as a trainer's step changes them; xor, XXH3-128.
+/* delta_bench.c -- a tensor's delta made and applied on one core: BF16, 2 % of the words changed
+ * by one step of their last place, as a trainer's step changes them; xor, XXH3-128.
  *
  * In memory (`delta_encode`, `delta_decode`) against reading both tensors, which is the limit, and
- * against the same steps one after another (`..._steps`): xor, ZSTD_compress at level 1 and XXH3, as
- * the format's other writers do; ZSTD_decompress, xor and XXH3.  As directories on tmpfs
+ * against the same steps one after another (`..._steps`): xor, ZSTD_compress at level 1 and XXH3,
+ * as the format's other writers do; ZSTD_decompress, xor and XXH3.  As directories on tmpfs
  * (`delta_publish`, `delta_apply`, with the digests of the whole) against reading both, or copying
  * one, in the same pieces.  Times are CPU times of the thread: GB of the new tensor a second. */
 #include <fcntl.h>

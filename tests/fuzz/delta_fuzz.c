@@ -1,8 +1,8 @@
 /* delta_fuzz.c -- foreign frames, indexes and whole version directories; and round trips.
  *
- * First byte: 'x' or 'o' a frame (xor, overwrite) for a small tensor; 'i' an index; 'd' our digests;
- * 'v' a version: u16le size of the index, the index, the rest is its shard; else old and new bytes
- * of a tensor, one half each, which must come back. */
+ * First byte: 'x' or 'o' a frame (xor, overwrite) for a small tensor; 'i' an index; 'd' our
+ * digests; 'v' a version: u16le size of the index, the index, the rest is its shard; else old and
+ * new bytes of a tensor, one half each, which must come back. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* delta_crash.c -- the process dies, or the disk fails, at each write of publishing and applying.
  *
- * Linked with --wrap for every call that changes the disk, so each is counted.  For every n, until a
- * run needs fewer calls: the n-th one ends the process (a write half done), or fails.  After it the
- * version is not there, or whole; and doing it again succeeds. */
+ * Linked with --wrap for every call that changes the disk, so each is counted.  For every n, until
+ * a run needs fewer calls: the n-th one ends the process (a write half done), or fails.  After it
+ * the version is not there, or whole; and doing it again succeeds. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -37,7 +37,7 @@ BATON_PRINTF(2, 3) static void fail(const struct run *run, const char *fmt, ...)
     failures++;
 }
 
-/* What we refuse although the format's readers take it, or that is damaged; a part of the message. */
+/* What we refuse although the format's readers take it, or damage; a part of the message. */
 static const struct {
     const char *name;
     const char *message;

@@ -1,15 +1,15 @@
 /* apply.h -- from a checkpoint and the deltas of a publication to a new checkpoint directory.
  *
- * The current checkpoint is only read.  Tensors go through all deltas of the way in one pass, piece
- * by piece, into a second directory; every version's checksums are checked, and the digest of the
- * whole where the publisher wrote one (DELTA_DIGESTS_NAME), which covers also what no delta touches.
- * Only when all of it matches does the new directory appear, in one rename (staging.h).  It has the
- * shards, index and other files of its start (the checkpoint, or a full version on the way), and
- * says its version as the format's readers do, who can go on from it.  Memory: some MiB a version
- * of the chain, and the frames of one tensor, for each thread.
+ * The current checkpoint is only read.  Tensors go through all deltas of the way in one pass,
+ * piece by piece, into a second directory; every version's checksums are checked, and the digest
+ * of the whole where the publisher wrote one (DELTA_DIGESTS_NAME), which covers also what no delta
+ * touches.  Only when all of it matches does the new directory appear, in one rename (staging.h).
+ * It has the shards, index and other files of its start (the checkpoint, or a full version on the
+ * way), and says its version as the format's readers do, who can go on from it.  Memory: some MiB
+ * a version of the chain, and the frames of one tensor, for each thread.
  *
- * Depends on: chain.h, decoder.h, pool.h, staging.h, tensor_input.h.  Does I/O: not for cores.  Threads:
- * calls may run at once; each ends the threads that it started.  Ownership: none. */
+ * Depends on: chain.h, decoder.h, pool.h, staging.h, tensor_input.h.  Does I/O: not for cores.
+ * Threads: calls may run at once; each ends the threads that it started.  Ownership: none. */
 #ifndef TRANSPORT_DELTA_APPLY_H
 #define TRANSPORT_DELTA_APPLY_H
 

@@ -1,4 +1,5 @@
-/* blake3_kernel.c -- one instance of the vector loop; BLAKE3_KERNEL names it, the build sets flags. */
+/* blake3_kernel.c -- one instance of the vector loop; BLAKE3_KERNEL names it, the build sets
+ * flags. */
 #include "transport/delta/blake3_kernel.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
 /* chain.h -- which versions lead from a checkpoint to a version of a publication.
  *
  * A checkpoint that was pulled or applied says its version in .weight_sync/state.json, as the
- * format's readers write it; one without that folder is version 0, the engine's own base.  From the
- * target back, deltas are collected until the checkpoint's version or a full version is met.
+ * format's readers write it; one without that folder is version 0, the engine's own base.  From
+ * the target back, deltas are collected until the checkpoint's version or a full version is met.
  *
- * The format's readers change a checkpoint in place, under an exclusive lock of .weight_sync/lock.  A
- * chain holds that lock shared where the file is there, so the bytes stay while they are read.
+ * The format's readers change a checkpoint in place, under an exclusive lock of .weight_sync/lock.
+ * A chain holds that lock shared where the file is there, so the bytes stay while they are read.
  *
  * Depends on: version.h.  Does I/O: not for cores.  Threads: an object belongs to one thread.
  * Ownership: a chain owns its versions until delta_chain_close(). */

@@ -5,15 +5,15 @@
  * are worth something only once delta_decoder_finish() found the checksum right: until then the
  * caller keeps them apart from what is in use.
  *
- * A frame is foreign input.  Refused (INVALID_ARGUMENT MALFORMED): more or less than one zstd frame,
- * a skippable frame, a dictionary, no content size, a content size that is not the payload's for
- * this tensor, a window above 128 MiB, positions that do not ascend or leave the tensor, a payload
- * that ends early.  Memory stays below twice the window whatever the frame claims.  Damage behind
- * that is DATA_LOSS (zstd's own errors, DIGEST_MISMATCH).  Messages say what is wrong; the caller
- * adds file and tensor.
+ * A frame is foreign input.  Refused (INVALID_ARGUMENT MALFORMED): more or less than one zstd
+ * frame, a skippable frame, a dictionary, no content size, a content size that is not the
+ * payload's for this tensor, a window above 128 MiB, positions that do not ascend or leave the
+ * tensor, a payload that ends early.  Memory stays below twice the window whatever the frame
+ * claims.  Damage behind that is DATA_LOSS (zstd's own errors, DIGEST_MISMATCH).  Messages say
+ * what is wrong; the caller adds file and tensor.
  *
- * Depends on: format.h, checksum.h, zstd.  Allocates: not for cores.  Threads: an object belongs to
- * one thread.  Ownership: the frame is the caller's and must stay until finish. */
+ * Depends on: format.h, checksum.h, zstd.  Allocates: not for cores.  Threads: an object belongs
+ * to one thread.  Ownership: the frame is the caller's and must stay until finish. */
 #ifndef TRANSPORT_DELTA_DECODER_H
 #define TRANSPORT_DELTA_DECODER_H
 

@@ -1,5 +1,5 @@
-/* diff_kernel.h -- the loops over every byte, compiled for one instruction set; private to encoder.c
- * and decoder.c.
+/* diff_kernel.h -- the loops over every byte, compiled for one instruction set; private to
+ * encoder.c and decoder.c.
  *
  * As digest_kernel.h of transport/model: diff_kernel.c is built once for each set (baseline, AVX2,
  * AVX-512) under another name, delta_kernel() picks.  All give the same results.

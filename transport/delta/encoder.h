@@ -4,12 +4,12 @@
  * elements: a change is a byte that differs.  An encoder is used for one tensor after the other.
  *
  * An xor frame is put together piece by piece, each a zstd block: pieces without a change are four
- * bytes, in the others the zero runs are handed to zstd as matches (ZSTD_compressSequences()), so it
- * need not look for them.  Its memory is the frame's size.  Overwrite holds the whole payload, 5
- * bytes a changed byte, until the end.
+ * bytes, in the others the zero runs are handed to zstd as matches (ZSTD_compressSequences()), so
+ * it need not look for them.  Its memory is the frame's size.  Overwrite holds the whole payload,
+ * 5 bytes a changed byte, until the end.
  *
- * Depends on: format.h, checksum.h, zstd.  Allocates: not for cores.  Threads: an object belongs to
- * one thread.  Ownership: what finish gives belongs to the encoder until the next begin. */
+ * Depends on: format.h, checksum.h, zstd.  Allocates: not for cores.  Threads: an object belongs
+ * to one thread.  Ownership: what finish gives belongs to the encoder until the next begin. */
 #ifndef TRANSPORT_DELTA_ENCODER_H
 #define TRANSPORT_DELTA_ENCODER_H
 
@@ -29,7 +29,7 @@ struct delta_encoder;
 struct delta_encoder *delta_encoder_create(void);
 void delta_encoder_destroy(struct delta_encoder *encoder);
 
-/* Starts a tensor of 'tensor_bytes' bytes.  INVALID_ARGUMENT: 'overwrite' cannot address as many. */
+/* Starts a tensor of 'tensor_bytes' bytes.  INVALID_ARGUMENT: more than 'overwrite' can address. */
 BATON_MUST_USE struct baton_status delta_encoder_begin(struct delta_encoder *encoder,
                                                        enum delta_encoding encoding,
                                                        enum delta_checksum checksum,

@@ -3,14 +3,15 @@
  * Both are read in one pass, tensor by tensor in pieces, so memory is that of one shard of frames,
  * and of one frame a thread.  The number of threads changes nothing in what is written.
  *
- * The version appears whole or not at all (staging.h), also for readers that know only the files of
- * the format.  Refused: tensors that are not the same by name, dtype and shape, and other files
- * (config, tokenizer) that differ, since a delta carries changed bytes of tensors and nothing else;
- * a base that is not what the version before gives, where that one tells (DELTA_DIGESTS_NAME).
+ * The version appears whole or not at all (staging.h), also for readers that know only the files
+ * of the format.  Refused: tensors that are not the same by name, dtype and shape, and other files
+ * (config, tokenizer) that differ, since a delta carries changed bytes of tensors and nothing
+ * else; a base that is not what the version before gives, where that one tells
+ * (DELTA_DIGESTS_NAME).
  *
- * Depends on: encoder.h, pool.h, staging.h, version.h, checkpoint.h, manifest.h.  Does I/O: not for
- * cores.  Threads: calls for different versions may run at once; each ends the threads that it started.
- * Ownership: none. */
+ * Depends on: encoder.h, pool.h, staging.h, version.h, checkpoint.h, manifest.h.  Does I/O: not
+ * for cores.  Threads: calls for different versions may run at once; each ends the threads that it
+ * started.  Ownership: none. */
 #ifndef TRANSPORT_DELTA_PUBLISH_H
 #define TRANSPORT_DELTA_PUBLISH_H
 

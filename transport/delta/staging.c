@@ -28,7 +28,7 @@ struct staging {
     char hidden[NAME_BYTES + sizeof(PREFIX) + RANDOM_DIGITS];
 };
 
-/* Deletes what is in a directory, one level of subdirectories included: deeper ones are not ours. */
+/* Deletes what is in a directory, with one level of subdirectories: deeper ones are not ours. */
 static void clear(int dir_fd, unsigned levels)
 {
     int own_fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -236,7 +236,8 @@ static struct baton_status flush_directory(int at_fd, const char *name)
     return st;
 }
 
-/* NFS knows no flags; a rename replaces no directory that holds something, and ours never is empty. */
+/* NFS knows no flags; a rename replaces no directory that holds something, and ours never is
+ * empty. */
 static int put_in_place(const struct staging *staging)
 {
     int result = renameat2(staging->parent_fd, staging->hidden, staging->parent_fd, staging->name,
