@@ -171,6 +171,26 @@ Test(layout_family, latent_projections_are_one_set)
     free(arena.data);
 }
 
+/* Tied heads share the embedding's memory; with several stages the last one has a copy, filled from
+ * the embedding. */
+Test(layout_family, tied_heads_are_copies_on_the_last_stage)
+{
+    static const struct layout_plan_options options;
+    struct baton_arena arena = baton_arena_of(malloc(ARENA_BYTES), ARENA_BYTES);
+    struct layout *whole = make(&dense, &shapes[0], &arena);
+    struct layout *staged = make(&dense, &shapes[3], &arena);
+    struct world_element elements[WORLD_ELEMENTS_MAX];
+    cr_expect_eq(world_elements(whole, 0, "lm_head.weight", elements), 0);
+    cr_expect_eq(world_elements(staged, 0, "output_layer.weight", elements), 0, "the first stage");
+    cr_expect_eq(world_elements(staged, 4, "output_layer.weight", elements), 8 * 8);
+    struct layout_plan *plan = NULL;
+    struct baton_status st = layout_plan_create(whole, staged, &options, &arena, &plan);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_expect_null(world_perform(whole, staged, plan));
+    cr_expect_eq(layout_plan_figures(plan)->dropped, 1, "the checkpoint's own head");
+    free(arena.data);
+}
+
 /* The bytes of a rank of real models: Qwen3-8B on TP 2, against vLLM's own count of a rank
  * (parameters of config.json, tied heads apart). */
 Test(layout_family, counts_as_the_config_does)

@@ -243,7 +243,7 @@ struct baton_status layout_family_fill(const struct layout_family *family,
         spec->tensors_count = maker.count;
         spec->layers = kept->layers;
         spec->experts = kept->experts;
-        spec->rules = family_rules(kept, spec->expert_mesh.count > 0, arena, &spec->rules_count);
+        spec->rules = family_rules(kept, spec, arena, &spec->rules_count);
     }
     if (maker.tensors == NULL || maker.is_full || spec->rules == NULL) {
         return baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT,

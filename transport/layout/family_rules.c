@@ -85,8 +85,19 @@ static uint32_t unit_of(const struct layout_family *family, enum unit unit)
     return 0;
 }
 
+static bool has_stages(const struct layout_spec *spec)
+{
+    const char *name = spec->stage_axis != NULL ? spec->stage_axis : "pp";
+    for (uint32_t a = 0; a < spec->mesh.count; a++) {
+        if (strcmp(spec->mesh.axes[a].name, name) == 0) {
+            return spec->mesh.axes[a].size > 1;
+        }
+    }
+    return false;
+}
+
 static struct layout_rule rule_of(const struct layout_family *family, const struct row *row,
-                                  bool has_expert_mesh)
+                                  const struct layout_spec *spec)
 {
     bool is_latent = family->kind == LAYOUT_KIND_MLA;
     struct layout_rule rule = { .match = row->match,
@@ -97,7 +108,7 @@ static struct layout_rule rule_of(const struct layout_family *family, const stru
                                 .stage = row->stage,
                                 .atomic = row->atomic };
     if (row->cut != CUT_NONE) {
-        rule.shard = row->is_expert && has_expert_mesh ? "etp" : "tp";
+        rule.shard = row->is_expert && spec->expert_mesh.count > 0 ? "etp" : "tp";
     }
     if (family->style == LAYOUT_STYLE_VLLM) {
         rule.into = row->is_qkv && is_latent ? NULL : row->vllm;
@@ -111,6 +122,7 @@ static struct layout_rule rule_of(const struct layout_family *family, const stru
     }
     if (row->stage != LAYOUT_STAGE_AUTO && row->cut == CUT_ROWS) {
         rule.pad_to = family->vocab_padded;
+        rule.is_copied = has_stages(spec);
     }
     return rule;
 }
@@ -158,8 +170,9 @@ static bool add_scales(const struct layout_family *family, struct baton_arena *a
     return fits;
 }
 
-const struct layout_rule *family_rules(const struct layout_family *family, bool has_expert_mesh,
-                                       struct baton_arena *arena, size_t *count)
+const struct layout_rule *family_rules(const struct layout_family *family,
+                                       const struct layout_spec *spec, struct baton_arena *arena,
+                                       size_t *count)
 {
     struct layout_rule weights[2 * ROWS],
         *rules = baton_arena_take(arena, 2 * ROWS, sizeof(*rules));
@@ -168,7 +181,7 @@ const struct layout_rule *family_rules(const struct layout_family *family, bool 
         return NULL;
     }
     for (size_t i = 0; i < ROWS; i++) {
-        weights[i] = rule_of(family, &rows[i], has_expert_mesh);
+        weights[i] = rule_of(family, &rows[i], spec);
     }
     if (!add_scales(family, arena, weights, &all)) {
         return NULL;

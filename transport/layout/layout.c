@@ -156,6 +156,10 @@ struct baton_status layout_add_local(struct layout *layout, const char *name,
     if (elements >> LAYOUT_LOCAL_ELEMENTS_LOG2_MAX != 0) {
         return bad(layout, "a local of 2^48 elements or more", name);
     }
+    layout->elements += elements;
+    if (layout->elements >> LAYOUT_ELEMENTS_LOG2_MAX != 0) {
+        return bad(layout, "locals of 2^54 elements or more", name);
+    }
     struct baton_status st = add_text(layout, name, &row.name);
     if (!baton_ok(&st)) {
         return st;

@@ -34,7 +34,11 @@
 
 #define LAYOUT_NONE UINT32_MAX
 
-enum { LAYOUT_RANKS_MAX = 1 << 16, LAYOUT_LOCAL_ELEMENTS_LOG2_MAX = 48 };
+enum {
+    LAYOUT_RANKS_MAX = 1 << 16,
+    LAYOUT_LOCAL_ELEMENTS_LOG2_MAX = 48,
+    LAYOUT_ELEMENTS_LOG2_MAX = 54
+};
 
 enum layout_tensor_flag {
     LAYOUT_KEEP = 1, /* Target: keeps what it has; no source is asked. */

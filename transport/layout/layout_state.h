@@ -33,6 +33,7 @@ struct layout {
     struct pool added; /* Pieces in the order in which they came. */
     struct pool pads;
     struct pool rules;
+    uint64_t elements; /* Of all locals, each counted once. */
     uint32_t ranks_count;
     bool is_gathered;
 

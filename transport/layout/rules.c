@@ -149,7 +149,7 @@ static struct baton_status collect(struct expansion *e)
             break;
         }
         bool is_nowhere = ((rule->flags | e->spec->tensors[t].flags) & LAYOUT_KEEP) != 0 ||
-                          e->spec->tensors[t].tied != NULL;
+                          (e->spec->tensors[t].tied != NULL && !rule->is_copied);
         if (is_nowhere) {
             continue; /* Has no memory that this layout speaks of. */
         }

@@ -67,6 +67,7 @@ struct layout_rule {
     uint32_t pad_to;   /* Rows are padded to so many before the cut. */
     bool is_expert;    /* Placed by the map of experts, in their mesh. */
     bool is_stacked;   /* All slots of a rank in one local. */
+    bool is_copied; /* If it is tied: has memory of its own all the same (the last stage's head). */
     enum layout_stage stage;
     const char *atomic; /* $1 to $9 as in 'into'; null: as the tensor says. */
     uint32_t flags;     /* enum layout_tensor_flag, added to the tensor's. */

@@ -205,6 +205,7 @@ static struct baton_status fill_rule(const struct file_rule *file, struct layout
                                   .pad_to = file->pad_to,
                                   .is_expert = file->expert,
                                   .is_stacked = file->stacked,
+                                  .is_copied = file->copied,
                                   .stage = (enum layout_stage)stage,
                                   .atomic = file->atomic,
                                   .flags = (file->cast ? (uint32_t)LAYOUT_CAST : 0) |

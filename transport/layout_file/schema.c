@@ -70,16 +70,23 @@ static const cyaml_schema_field_t tensor_fields[] = {
 static const cyaml_schema_value_t tensor_schema = { CYAML_VALUE_MAPPING(
     CYAML_FLAG_DEFAULT, struct file_tensor, tensor_fields) };
 
-static const cyaml_schema_field_t rule_fields[] = {
-    NAME("match", struct file_rule, match),     TEXT("into", struct file_rule, into),
-    TEXT("fuse", struct file_rule, fuse),       TEXT("shard", struct file_rule, shard),
-    TEXT("stage", struct file_rule, stage),     TEXT("atomic", struct file_rule, atomic),
-    NUMBER("order", struct file_rule, order),   NUMBER("groups", struct file_rule, groups),
-    NUMBER("dim", struct file_rule, dim),       NUMBER("unit", struct file_rule, unit),
-    NUMBER("padTo", struct file_rule, pad_to),  FLAG("expert", struct file_rule, expert),
-    FLAG("stacked", struct file_rule, stacked), FLAG("cast", struct file_rule, cast),
-    FLAG("keep", struct file_rule, keep),       CYAML_FIELD_END
-};
+static const cyaml_schema_field_t rule_fields[] = { NAME("match", struct file_rule, match),
+                                                    TEXT("into", struct file_rule, into),
+                                                    TEXT("fuse", struct file_rule, fuse),
+                                                    TEXT("shard", struct file_rule, shard),
+                                                    TEXT("stage", struct file_rule, stage),
+                                                    TEXT("atomic", struct file_rule, atomic),
+                                                    NUMBER("order", struct file_rule, order),
+                                                    NUMBER("groups", struct file_rule, groups),
+                                                    NUMBER("dim", struct file_rule, dim),
+                                                    NUMBER("unit", struct file_rule, unit),
+                                                    NUMBER("padTo", struct file_rule, pad_to),
+                                                    FLAG("expert", struct file_rule, expert),
+                                                    FLAG("stacked", struct file_rule, stacked),
+                                                    FLAG("copied", struct file_rule, copied),
+                                                    FLAG("cast", struct file_rule, cast),
+                                                    FLAG("keep", struct file_rule, keep),
+                                                    CYAML_FIELD_END };
 static const cyaml_schema_value_t rule_schema = { CYAML_VALUE_MAPPING(
     CYAML_FLAG_DEFAULT, struct file_rule, rule_fields) };
 

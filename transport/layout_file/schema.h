@@ -32,7 +32,7 @@ struct file_tensor {
 struct file_rule {
     char *match, *into, *fuse, *shard, *stage, *atomic;
     uint32_t order, groups, dim, unit, pad_to;
-    bool expert, stacked, cast, keep;
+    bool expert, stacked, copied, cast, keep;
 };
 
 struct file_map {
