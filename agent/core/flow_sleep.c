@@ -10,6 +10,7 @@
 #include "agent/core/member.h"
 #include "agent/core/ops.h"
 #include "agent/core/tickets.h"
+#include "api/base/mutant.h"
 
 bool flow_wants_sleep(const struct group *group)
 {
@@ -99,6 +100,10 @@ void flow_slept(struct agent *agent, struct group *group)
 void flow_sleep_failed(struct agent *agent, struct group *group)
 {
     char why[BATON_TEXT_BYTES];
+    if (MUTANT(SLEEP_BELIEVED)) {
+        flow_slept(agent, group);
+        return;
+    }
     text_print(why, sizeof why, "does not sleep: %.180s", group->message);
     group_note(agent, group, true, "SleepFailed", "%s", why);
     show(group, why);
@@ -149,6 +154,12 @@ void flow_wake(struct agent *agent, struct group *group)
 void flow_woken(struct agent *agent, struct group *group)
 {
     flow_sleep_mark(agent, group, JOURNAL_SLEEP_AWAKE);
+    if (MUTANT(WAKE_TRUSTS)) {
+        flow_trust(group, &group->ledger->committed);
+        group->deadline_ns = agent->now_ns + agent->config.times.restore_bound;
+        flow_resume(agent, group);
+        return;
+    }
     group->deadline_ns = agent->now_ns + agent->config.times.restore_bound;
     phase_enter(agent, group, PHASE_SHUT);
 }

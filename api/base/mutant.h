@@ -41,6 +41,8 @@ enum {
     MUTANT_BARRIER_OPENS_EARLY, /* Opens after its own COMMIT, before the others'. */
     MUTANT_MEMBERS_NOT_AWAITED, /* A leader goes on before its members have answered. */
     MUTANT_MEMBER_STEP_FREE,    /* A member obeys commands of steps that have passed. */
+    MUTANT_SLEEP_BELIEVED,      /* Takes an engine for asleep that did not say so. */
+    MUTANT_WAKE_TRUSTS,         /* Serves what is left after a sleep. */
     MUTANT_DOUBT_GUESSED,       /* In doubt takes the old version, whatever members committed. */
 
     /* Controller. */
@@ -60,6 +62,13 @@ enum {
     MUTANT_VERSION_FORGOTTEN, /* Removes the record of a version that a group serves. */
     MUTANT_ROLL_ENDS_EARLY,   /* Completes a roll while a group is behind. */
     MUTANT_PAUSE_FORGOTTEN,   /* A new roll lifts the operator's pause. */
+
+    MUTANT_SLEEPER_TICKETED, /* Swaps a group that is to sleep. */
+    MUTANT_SLEEPER_ROUTED,   /* Sends requests to a group that is to sleep. */
+    MUTANT_SLEEPER_COUNTED,  /* Takes a group that sleeps for one that is away. */
+    MUTANT_SLEEPER_PRESENT, /* Counts a group that sleeps as one of those of whom some may be away. */
+    MUTANT_WOKEN_AS_NEW,    /* Takes a group that swaps for one that joins, since it was woken. */
+    MUTANT_ASLEEP_OF_BEFORE, /* Takes the word of an earlier sleep for this one's. */
 
     MUTANT_READY_WITH_TICKET, /* Sends requests to a group that may swap at any moment. */
     MUTANT_SLOTS_UNBOUNDED,   /* Grants slots that there is no room for. */

@@ -22,8 +22,9 @@ bool admission_group_is_ready(const struct controller *core, const struct group 
     (void)core;
     return group_is_available(group) && !group->live.advisory &&
            (!group->r.ticket_open || MUTANT(READY_WITH_TICKET)) && !group->r.cordoned &&
-           !group->r.retired && !group->r.asleep && group->live.committed_seq != 0 &&
-           group->live.verify_level != VERIFY_LEVEL_NONE && engines_are_reachable(group);
+           !group->r.retired && (!group->r.asleep || MUTANT(SLEEPER_ROUTED)) &&
+           group->live.committed_seq != 0 && group->live.verify_level != VERIFY_LEVEL_NONE &&
+           engines_are_reachable(group);
 }
 
 static struct baton_status bad(const char **field, const char *name, const char *why)

@@ -16,14 +16,15 @@
 
 static bool joins_for_the_first_time(const struct group *group)
 {
-    bool roll_ticket = group->r.ticket_open && !group->r.ticket.rejoin;
+    bool swaps = (group->r.ticket_open && !group->r.ticket.rejoin) || group_swaps_unknown(group);
     bool never = group->r.committed_seq == 0 && group->live.state != GROUP_STATE_OUT;
-    return group->known && (never || group->r.as_new) && !roll_ticket;
+    return group->known && (never || group->r.as_new) && !swaps;
 }
 
 bool budget_counts(const struct group *group)
 {
-    if (group->r.retired || group_sleeps(group) || joins_for_the_first_time(group)) {
+    bool sleeps = group_sleeps(group) && !MUTANT(SLEEPER_COUNTED);
+    if (group->r.retired || sleeps || joins_for_the_first_time(group)) {
         return false;
     }
     if (MUTANT(UNKNOWN_FREE) && !group->known) {
@@ -69,7 +70,8 @@ uint32_t budget_limit(const struct controller *core, const struct model *model)
 static struct tally tally_of(const struct controller *core, const struct model *model,
                              const struct group *group)
 {
-    if (group->r.retired || group_sleeps(group)) {
+    bool sleeps = group_sleeps(group) && !MUTANT(SLEEPER_COUNTED) && !MUTANT(SLEEPER_PRESENT);
+    if (group->r.retired || sleeps) {
         return (struct tally){ .present = false };
     }
     bool on_wanted = group_is_on(core, group, wanted_seq(model));

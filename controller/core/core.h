@@ -584,6 +584,8 @@ void group_forget(struct controller *core, struct group *group);
 uint64_t group_committed(const struct group *group);
 /* Whether it committed this version: seq and, where the record is kept, digest. */
 bool group_is_on(const struct controller *core, const struct group *group, uint64_t seq);
+/* By its leader's word it has an open ticket, which is not ours: a store that went back forgot it. */
+bool group_swaps_unknown(const struct group *group);
 /* To sleep, without an open ticket: it is no part of the fleet for now (sleep.c). */
 bool group_sleeps(const struct group *group);
 /* Gate open, serving. */

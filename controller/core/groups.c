@@ -171,6 +171,10 @@ void group_take_report(struct controller *core, struct group *group,
         goals_touch(core, group_agent(core, group)); /* What to land next depends on it. */
         log_state(core, group, state_before, group->live.state);
     }
+    if (!text_equal(before.ticket_uid, group->live.ticket_uid)) {
+        goals_touch(core,
+                    group_agent(core, group)); /* One that is to sleep may sleep from now on. */
+    }
     retire_settle(core, group);
     if (is_ready_again(&before, group)) {
         group->retry_ns = 0;
@@ -247,6 +251,13 @@ bool group_is_on(const struct controller *core, const struct group *group, uint6
     const struct version *version = version_find(core, group->r.model, seq);
     return group_committed(group) == seq &&
            (version == NULL || text_equal(version->r.digest, digest));
+}
+
+bool group_swaps_unknown(const struct group *group)
+{
+    const char *told = group->known ? group->live.ticket_uid : "";
+    bool ours = group->r.ticket_open && text_equal(told, group->r.ticket.uid);
+    return told[0] != '\0' && !ours;
 }
 
 bool group_is_available(const struct group *group)

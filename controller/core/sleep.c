@@ -4,6 +4,7 @@
  * to sleep gets no ticket any more; once its open one has ended it leaves the denominator of the budget,
  * routing, staleness, rolls and waits.  Its target follows what is promoted, unless it is
  * pinned: what its engines held is gone, so there is no reason to bring the old version back. */
+#include "api/base/mutant.h"
 #include "controller/core/fleet.h"
 
 #include "controller/core/text.h"
@@ -11,7 +12,7 @@
 
 bool group_sleeps(const struct group *group)
 {
-    return group->r.asleep && !group->r.ticket_open;
+    return group->r.asleep && !group->r.ticket_open && !group_swaps_unknown(group);
 }
 
 bool sleep_is_told(const struct group_report *report)
@@ -32,15 +33,17 @@ static bool fall_asleep(const struct call *call, struct group *group)
     return true;
 }
 
-/* One whose gate is still open goes on with what it serves. */
+/* One whose gate is still open goes on with what it serves; one whose ticket is still open never slept. */
 static bool wake_up(const struct call *call, struct group *group)
 {
     (void)call;
     if (!group->r.asleep) {
         return false;
     }
+    bool slept = group_sleeps(group) || MUTANT(WOKEN_AS_NEW);
+    bool gave_up = slept && !group_is_available(group);
     group->r.asleep = false;
-    group->r.as_new = group->r.as_new || (!group->r.pinned && !group_is_available(group));
+    group->r.as_new = group->r.as_new || (!group->r.pinned && gave_up);
     text_copy(group->r.sleep_reason, sizeof(group->r.sleep_reason), "");
     return true;
 }
@@ -145,8 +148,9 @@ void sleep_explain(const struct group *group, char out[BATON_TEXT_BYTES])
 bool sleep_is_reached(const struct controller *core, const struct group *group)
 {
     const struct agent *agent = group_agent(core, group);
-    bool told =
-        agent != NULL && group->sleep_revision != 0 && agent->goals_acked >= group->sleep_revision;
-    return !group_sleeps(group) || group->r.retired ||
-           (told && group->known && group->live.state == GROUP_STATE_ASLEEP);
+    bool told = agent != NULL &&
+                ((group->sleep_revision != 0 && agent->goals_acked >= group->sleep_revision) ||
+                 MUTANT(ASLEEP_OF_BEFORE));
+    return !group->r.asleep || group->r.retired ||
+           (told && group_sleeps(group) && group->known && group->live.state == GROUP_STATE_ASLEEP);
 }

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "api/base/mutant.h"
 #include "controller/core/admission.h"
 #include "controller/core/core.h"
 #include "controller/core/text.h"
@@ -137,7 +138,7 @@ void staleness_note_group(struct controller *core, struct group *group)
         staleness->groups_unknown -= group->counted_unknown;
     }
     group->counted = !group->r.retired && !group_sleeps(group);
-    group->counted_ready = group->counted && ready;
+    group->counted_ready = ready && (group->counted || MUTANT(SLEEPER_ROUTED));
     if (!group->counted) {
         return;
     }

@@ -16,7 +16,8 @@ static bool may_have_ticket(const struct controller *core, const struct group *g
 {
     const struct agent *agent = group_agent(core, group);
     bool cordoned = group->r.cordoned && !MUTANT(CORDON_IGNORED);
-    bool apart = cordoned || group->r.retired || group->r.returning || group->r.asleep;
+    bool apart = cordoned || group->r.retired || group->r.returning ||
+                 (group->r.asleep && !MUTANT(SLEEPER_TICKETED));
     return group->known && agent != NULL && agent->session != 0 && !group->r.ticket_open &&
            !apart && group->live.blocked[0] == '\0' && core->now_ns >= group->retry_ns;
 }

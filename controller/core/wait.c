@@ -81,7 +81,7 @@ static bool decide_asleep(struct controller *core, const struct model *model,
     uint32_t place = groups_first(core, model->r.name);
     for (struct group *group; (group = groups_at(core, place, model->r.name)) != NULL; place++) {
         asked += group->r.asleep && !group->r.retired;
-        if (group->r.asleep && (group->r.ticket_open || !sleep_is_reached(core, group))) {
+        if (!sleep_is_reached(core, group)) {
             return false;
         }
     }

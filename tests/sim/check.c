@@ -27,6 +27,7 @@ static const char *const names[CHECK_COUNT] = {
     [CHECK_REASON] = "reason",
     [CHECK_STALENESS] = "staleness",
     [CHECK_ADMISSION] = "admission",
+    [CHECK_SLEEP] = "sleep",
     [CHECK_PROGRESS] = "progress",
     [CHECK_STORE] = "store",
     [CHECK_TIME] = "time",
@@ -483,6 +484,16 @@ static void on_resolved(struct world *world, struct group_model *group,
     memset(group->committed_lives, 0, sizeof(group->committed_lives));
 }
 
+uint32_t check_life(const char *incarnation)
+{
+    uint32_t life = 0;
+    for (const char *digit = incarnation; *digit != '\0'; digit++) {
+        bool is_digit = *digit >= '0' && *digit <= '9';
+        life = is_digit ? life * 10 + (uint32_t)(*digit - '0') : life;
+    }
+    return life;
+}
+
 static void on_commit(struct world *world, struct node *node, struct group_model *group,
                       const struct journal_record *record)
 {
@@ -499,19 +510,13 @@ static void on_commit(struct world *world, struct node *node, struct group_model
     }
     ticket->committed = true;
     group->needs_ticket = false;
+    group->gave_up = false;
     group->committed = content;
     group->committed_seq = record->commit.version.seq;
     group->journal_content = content;
     group->journal_seq = group->committed_seq;
     for (uint32_t e = 0; e < group->engines_count && e < record->commit.members.count; e++) {
-        const char *life = record->commit.members.incarnations[e];
-        group->committed_lives[e] = 0;
-        for (const char *digit = life; *digit != '\0'; digit++) {
-            bool is_digit = *digit >= '0' && *digit <= '9';
-            group->committed_lives[e] =
-                is_digit ? group->committed_lives[e] * 10 + (uint32_t)(*digit - '0')
-                         : group->committed_lives[e];
-        }
+        group->committed_lives[e] = check_life(record->commit.members.incarnations[e]);
     }
     node->top_seq = group->committed_seq > node->top_seq ? group->committed_seq : node->top_seq;
     check_commit_engines(world, group);
@@ -627,6 +632,8 @@ void check_journal(struct world *world, struct node *node, const struct journal_
     } else if (record->kind == JOURNAL_BARRIER) {
         group->ticket.bound = record->barrier.mark == JOURNAL_BARRIER_SHUT ||
                               record->barrier.mark == JOURNAL_BARRIER_GO;
+    } else if (record->kind == JOURNAL_SLEEP) {
+        check_slept(world, group, record);
     } else if (record->kind == JOURNAL_OPERATE) {
         group->detached = record->operate.verb == AGENT_VERB_DETACH;
     } else if (record->kind == JOURNAL_FLOORS) {

@@ -30,6 +30,7 @@ enum check {
     CHECK_REASON,      /* A waiting group has a blocked reason, and it is true. */
     CHECK_STALENESS,   /* Lag equals what the published versions say. */
     CHECK_ADMISSION,   /* A group that is said to be ready serves what is said, or nobody. */
+    CHECK_SLEEP,       /* Who is said to sleep released its memory. */
     CHECK_PROGRESS,    /* Once faults cease, everything converges. */
     CHECK_STORE,       /* Store, core and rebuilt core agree. */
     CHECK_TIME,        /* No core asks for a time that has passed, for ever. */
@@ -49,6 +50,11 @@ void check_obeyed(struct world *world, const struct node *node, struct group_mod
                   uint64_t step);
 /* A gate was just opened in truth. */
 void check_opened(struct world *world, struct group_model *group, struct engine_model *engine);
+/* How far its engines are asleep was written. */
+void check_slept(struct world *world, struct group_model *group,
+                 const struct journal_record *record);
+/* A client is told that all who are to sleep do. */
+void check_asleep(struct world *world);
 /* An agent deletes a version. */
 void check_drop(struct world *world, struct node *node, uint32_t content);
 /* An agent's message goes out. */
@@ -89,6 +95,11 @@ void check_quiet(struct world *world);
 /* Our own reckoning of groups that are away; 'max': what the policy allows. */
 uint32_t check_away(const struct world *world, const struct head *head, uint32_t *max);
 
+/* By our own reckoning of what this controller was told. */
+bool check_sleeps(const struct world *world, const struct head *head,
+                  const struct group_record *group);
+/* Life that an incarnation's text names; 0: none. */
+uint32_t check_life(const char *incarnation);
 struct ticket_book *check_ticket_book(struct world *world, const char *uid);
 
 #endif /* check.h */

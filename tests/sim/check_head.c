@@ -48,6 +48,7 @@ static void hear_groups(struct head *head, const struct group_report *groups, si
         known->serves = groups[i].gate_open && is_serving(groups[i].state);
         known->out = groups[i].state == GROUP_STATE_OUT;
         known->committed_seq = groups[i].committed_seq;
+        memcpy(known->ticket_uid, groups[i].ticket_uid, sizeof(known->ticket_uid));
     }
 }
 
@@ -65,6 +66,22 @@ void check_heard(struct head *head, uint32_t node, const struct event *event, ui
 
 /* --- the budget, by our own reckoning --- */
 
+/* By its agent's word it swaps, of which the store knows nothing. */
+static bool swaps_unknown(const struct head *head, const struct group_record *group)
+{
+    const char *told = known_of((struct head *)head, group->name)->ticket_uid;
+    return told[0] != '\0' && !(group->ticket_open && strcmp(told, group->ticket.uid) == 0);
+}
+
+/* No part of the fleet for now: it is to sleep, and its ticket has ended. */
+bool check_sleeps(const struct world *world, const struct head *head,
+                  const struct group_record *group)
+{
+    const struct known_group *known = known_of((struct head *)head, group->name);
+    bool heard = known->known && world->now_ns < known->heard_ns + LEASE_NS;
+    return group->asleep && !group->ticket_open && !(heard && swaps_unknown(head, group));
+}
+
 static bool is_away(const struct world *world, const struct head *head,
                     const struct group_record *group)
 {
@@ -72,8 +89,8 @@ static bool is_away(const struct world *world, const struct head *head,
     bool heard = known->known && world->now_ns < known->heard_ns + LEASE_NS;
     bool roll_ticket = group->ticket_open && !group->ticket.rejoin;
     bool never = group->committed_seq == 0 && !known->out;
-    bool first = heard && (never || group->as_new) && !roll_ticket;
-    return !group->retired && !first &&
+    bool first = heard && (never || group->as_new) && !roll_ticket && !swaps_unknown(head, group);
+    return !group->retired && !check_sleeps(world, head, group) && !first &&
            (group->ticket_open || group->soaking || !heard || !known->serves);
 }
 
@@ -106,7 +123,7 @@ uint32_t check_away(const struct world *world, const struct head *head, uint32_t
     for (size_t i = 0; i < world->disk.count; i++) {
         const struct kept_record *kept = &world->disk.kept[i];
         if (kept->kind == RECORD_GROUP) {
-            groups += !kept->body.group.retired;
+            groups += !kept->body.group.retired && !check_sleeps(world, head, &kept->body.group);
             away += is_away(world, head, &kept->body.group);
         }
     }
@@ -171,10 +188,12 @@ static void check_new_ticket(struct world *world, struct head *head, const struc
                     (unsigned long long)new->ticket.number, (unsigned long long)old->ticket_number);
     }
     bool roll = !new->ticket.rejoin;
-    if ((new->cordoned && !new->ticket.resolve) || new->retired || (new->pinned &&roll)) {
+    if ((new->cordoned && !new->ticket.resolve) || new->retired || new->asleep ||
+        (new->pinned &&roll)) {
         world_break(world, CHECK_INTENT, "%s gets a ticket and is %s", new->name,
                     new->cordoned  ? "cordoned"
                     : new->retired ? "retired"
+                    : new->asleep  ? "asleep"
                                    : "pinned");
     }
     if (new->ticket.from_seq != known->committed_seq) {
@@ -197,6 +216,11 @@ static void check_group_op(struct world *world, struct head *head,
     }
     if (old == NULL) {
         return;
+    }
+    bool woken = old->asleep && !new->asleep && !old->retired;
+    if (woken && new->as_new && !old->as_new && !check_sleeps(world, head, old)) {
+        world_break(world, CHECK_BUDGET, "%s is woken within a swap, and counts as one that joins",
+                    new->name);
     }
     bool same =
         old->ticket_open && new->ticket_open &&strcmp(old->ticket.uid, new->ticket.uid) == 0;
@@ -342,7 +366,8 @@ static void check_completed(struct world *world, struct head *head, const struct
         const struct kept_record *kept = &world->disk.kept[i];
         const struct group_record *group = &kept->body.group;
         bool swaps = group->ticket_open && !group->ticket.rejoin;
-        bool apart = group->retired || ((group->cordoned || group->pinned) && !swaps);
+        bool apart = group->retired || check_sleeps(world, head, group) ||
+                     ((group->cordoned || group->pinned) && !swaps);
         if (kept->kind == RECORD_GROUP && !apart && !is_on(head, group, roll->to_seq) &&
             known_of(head, kept->body.group.name)->known &&
             world->now_ns < known_of(head, kept->body.group.name)->heard_ns + LEASE_NS) {
@@ -541,6 +566,14 @@ static bool group_is_cordoned(const struct scene *scene)
     return scene->group->cordoned || scene->group->returning || told;
 }
 
+/* Likewise. */
+static bool group_is_asleep(const struct scene *scene)
+{
+    const struct group_report *report = scene->status->report;
+    bool told = report != NULL && strcmp(report->blocked, "GROUP_ASLEEP") == 0;
+    return scene->group->asleep || told;
+}
+
 static bool group_is_pinned(const struct scene *scene)
 {
     return scene->group->pinned;
@@ -556,6 +589,7 @@ static bool (*const truths[BLOCKED_REASONS_END])(const struct scene *scene) = {
     [BLOCKED_AGENT_UNKNOWN] = agent_is_unknown,
     [BLOCKED_GROUP_CORDONED] = group_is_cordoned,
     [BLOCKED_GROUP_PINNED] = group_is_pinned,
+    [BLOCKED_GROUP_ASLEEP] = group_is_asleep,
 };
 
 static bool is_true(const struct world *world, const struct head *head,

@@ -82,7 +82,7 @@ void check_summary(struct world *world, const struct head *head)
     for (uint32_t i = 0; i < view_groups_count(head->core); i++) {
         const struct group_record *group = view_group_at(head->core, i);
         struct group_status status;
-        if (group->retired) {
+        if (group->retired || check_sleeps(world, head, group)) {
             continue;
         }
         groups++;
@@ -123,11 +123,14 @@ void check_admission(struct world *world, const struct head *head, const struct 
     for (uint32_t e = 0; e < truth->engines_count; e++) {
         open |= truth->engines[e].guarded && engine_is_open(world, &truth->engines[e]);
     }
-    if (group->ticket_open || (open && content_of(version->digest) != truth->committed)) {
+    if (group->ticket_open || group->asleep ||
+        (open && content_of(version->digest) != truth->committed)) {
         world_break(world, CHECK_ADMISSION, "%s is said to be ready with v%llu; it serves v%llu%s",
                     group->name, (unsigned long long)version->seq,
                     (unsigned long long)truth->committed_seq,
-                    group->ticket_open ? " and has a ticket" : "");
+                    group->ticket_open ? " and has a ticket"
+                    : group->asleep    ? " and is to sleep"
+                                       : "");
     }
 }
 
@@ -139,7 +142,7 @@ void check_session(struct world *world, const struct call *call, uint64_t seq)
     for (size_t i = 0; i < world->disk.count; i++) {
         const struct group_record *group = &world->disk.kept[i].body.group;
         served |= world->disk.kept[i].kind == RECORD_GROUP && group->committed_seq == seq &&
-                  !group->ticket_open && !group->retired;
+                  !group->ticket_open && !group->retired && !group->asleep;
     }
     bool lives = book->seq != 0 && world->now_ns < book->until_ns && !world->went_back;
     if (!served) {

@@ -24,9 +24,6 @@ static const struct excuse excuses[] = {
     { COVER_BLOCKED, BLOCKED_ROUTER_NOT_DRAINED, "worlds have no routers" },
     { COVER_OUTCOME, AGENT_OUTCOME_NONE, "it is no outcome" },
     { COVER_JOURNAL, 0, "it is no kind" },
-    { COVER_BLOCKED, BLOCKED_GROUP_ASLEEP, "no verb of this table puts groups to sleep yet" },
-    { COVER_GROUP_STATE, GROUP_STATE_ASLEEP, "likewise" },
-    { COVER_PEER, AGENT_PEER_SLEEP, "likewise" },
 };
 
 static const char *excuse_of(enum cover_kind kind, uint32_t value)
@@ -83,10 +80,8 @@ static void look_states(struct report *report)
     }
 }
 
-/* Worlds have no routers to tell, and no verb that puts groups to sleep.  A lost journal makes its
- * agent wake what shows as paused. */
-static const char *const phases_elsewhere[] = { "DRAIN", "TELL",      "BACK_TELL", "SLEEP_SHUT",
-                                                "SLEEP", "SLEEPLESS", "ASLEEP",    "WAKE" };
+/* Worlds have no routers to tell. */
+static const char *const phases_elsewhere[] = { "DRAIN", "TELL", "BACK_TELL" };
 
 static bool is_elsewhere(const char *phase)
 {
@@ -149,8 +144,8 @@ static void look_engine_faults(struct report *report)
         for (uint32_t fault = EF_FAIL; fault < EF_KINDS; fault++) {
             char name[64];
             bool strays = op == AGENT_OP_UPDATE || (op == AGENT_OP_READBACK && fault == EF_STRAY);
-            /* Asked for before a swap begins, or by no verb; plan.c leaves them alone. */
-            bool aside = op == AGENT_OP_WARM || op == AGENT_OP_SLEEP || op == AGENT_OP_WAKE;
+            /* Asked for before a swap begins; plan.c leaves it alone. */
+            bool aside = op == AGENT_OP_WARM;
             if (aside || ((fault == EF_FAIL_BACK || fault == EF_STRAY) && !strays)) {
                 continue; /* plan.c makes these of updates and read-backs only. */
             }

@@ -32,6 +32,7 @@ void engine_boot(struct world *world, struct engine_model *engine, uint32_t cont
     engine->up = true;
     engine->life++;
     engine->paused = false;
+    engine->asleep = false;
     engine->kv = 0;
     engine->ready_ns = world->now_ns + (1 + world_below(&engine->random, 30)) * 100 * MS;
     memset(&engine->fence, 0, sizeof(engine->fence));
@@ -79,8 +80,8 @@ static void update(struct engine_model *engine, const struct agent_op *op, enum 
         result->status = refused("FENCED");
         return;
     }
-    if (engine->plugin && !engine->paused) {
-        result->status = refused("not paused");
+    if (engine->asleep || (engine->plugin && !engine->paused)) {
+        result->status = refused(engine->asleep ? "it sleeps" : "not paused");
         return;
     }
     if (engine->plugin) {
@@ -131,6 +132,16 @@ static void set_gate(struct engine_model *engine, const struct agent_op *op)
     engine->opened_for = op->gate_boots;
 }
 
+/* What it held is gone, and does not come back with its memory. */
+static void fall_asleep(struct engine_model *engine)
+{
+    engine->asleep = true;
+    engine->paused = true;
+    engine->kv = 0;
+    engine->proved_life = 0;
+    memset(engine->rank, 0, sizeof(engine->rank));
+}
+
 static void change(struct engine_model *engine, const struct agent_op *op)
 {
     switch (op->kind) {
@@ -144,12 +155,11 @@ static void change(struct engine_model *engine, const struct agent_op *op)
     case AGENT_OP_INVALIDATE: engine->kv = 0; break;
     case AGENT_OP_LABEL: memcpy(engine->label, op->label, sizeof(engine->label)); break;
     case AGENT_OP_RESUME: engine->paused = false; break;
-    case AGENT_OP_SLEEP:
-        engine->paused = true;
-        engine->kv = 0;
-        memset(engine->rank, 0, sizeof(engine->rank));
+    case AGENT_OP_SLEEP: fall_asleep(engine); break;
+    case AGENT_OP_WAKE:
+        engine->asleep = false;
+        engine->paused = false;
         break;
-    case AGENT_OP_WAKE: engine->paused = false; break;
     case AGENT_OP_NONE:
     case AGENT_OP_ATTACH:
     case AGENT_OP_HEALTH:
@@ -186,6 +196,13 @@ static bool is_read_back(enum agent_op_kind kind)
            kind == AGENT_OP_WAKE;
 }
 
+/* Awake without a gate, it would serve what is left; asleep, it cannot go on. */
+static bool cannot(const struct engine_model *engine, enum agent_op_kind kind)
+{
+    return (kind == AGENT_OP_SLEEP && !engine->guarded) ||
+           (kind == AGENT_OP_RESUME && engine->asleep);
+}
+
 static void serve_traffic(struct world *world, struct engine_model *engine)
 {
     if (engine_is_open(world, engine) && !engine->paused && engine->kv == 0) {
@@ -207,7 +224,8 @@ static void perform(struct world *world, struct engine_model *engine, const stru
         update(engine, op, fault, result);
     } else if (op->kind == AGENT_OP_READBACK) {
         readback(engine, op, fault, result);
-    } else if (fault == EF_FAIL || (fault == EF_LIE && is_read_back(op->kind))) {
+    } else if (fault == EF_FAIL || (fault == EF_LIE && is_read_back(op->kind)) ||
+               cannot(engine, op->kind)) {
         result->status = refused("500 Internal Server Error");
     } else if (fault != EF_LIE) {
         change(engine, op);
@@ -345,9 +363,11 @@ void engine_work(struct world *world, struct item *item)
     struct work *work = item->payload;
     struct engine_model *engine = engine_of(node, work->op.engine);
     bool own = work->op.kind == AGENT_OP_SET_GATE && (!node->up || node->life != item->life);
-    /* Known and open: a new journal does not know that an unfenced engine may still work on a call
-     * of the lost one, and takes the engine as it is. */
-    bool forgotten = !engine->plugin && work->disks != node->disks;
+    /* Known and open: a new journal does not know that an engine may still work on a call of the lost
+     * one that carries no fence, and takes the engine as it is. */
+    bool fenced =
+        engine->plugin && work->op.kind != AGENT_OP_SLEEP && work->op.kind != AGENT_OP_WAKE;
+    bool forgotten = !fenced && work->disks != node->disks;
     if (engine->life == work->engine_life && engine_answers(world, engine) && !own && !forgotten) {
         tell(world, "a %s of before comes to work in %s of %s", agent_op_name(work->op.kind),
              node->engines_config[item->a][item->b].name, node->groups_config[item->a].name);

@@ -181,7 +181,7 @@ static void perform(struct world *world, struct head *head, const struct action 
         tell(world, "controller: %s %s: %s", action->body.log->object, action->body.log->reason,
              action->body.log->message);
         break;
-    case ACTION_WAIT_DONE: people_wait_done(world, action->body.wait_done); break;
+    case ACTION_WAIT_DONE: people_wait_done(world, head, action->body.wait_done); break;
     case ACTION_NEW_GENERATION:
         world->disk.epoch.generation = (action->body.generation_floor > world->disk.epoch.generation
                                             ? action->body.generation_floor

@@ -189,6 +189,7 @@ void node_lose_disk(struct world *world, struct node *node, bool landings_too)
 {
     struct journal_record record = { .kind = JOURNAL_INCARNATION };
     node->disks++;
+    node->disk_ns = world->now_ns;
     (void)snprintf(record.incarnation, sizeof(record.incarnation), "%016x%016x", node->index,
                    node->disks);
     journal_header_encode(node->journal);
@@ -617,6 +618,7 @@ void node_operate(struct world *world, struct node *node, uint32_t g, enum agent
     tell(world, "an operator at %s asks for %s of %s", node->config.agent, agent_verb_name(verb),
          node->groups_config[g].name);
     cover(COVER_OPERATE, (uint32_t)verb);
+    node->groups[g].operated_ns = world->now_ns;
     node_event(world, node, &event);
 }
 

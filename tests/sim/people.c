@@ -81,7 +81,8 @@ static void fill_request(struct world *world, const struct call *call, struct re
 {
     static struct version_source source = { "file", "/shared/versions", "" };
     static char digest[BATON_DIGEST_TEXT_BYTES];
-    *request = (struct request){ .kind = (enum request_kind)call->kind, .model = "m" };
+    *request =
+        (struct request){ .kind = (enum request_kind)call->kind, .model = verbs_model(call) };
     request->handle = (uint64_t)(call - world->calls) + 1;
     request->options.request_id = call->request_id;
     request->options.requested_by = "sim";
@@ -172,7 +173,7 @@ void people_timeout(struct world *world, struct item *item)
 /* The calm's script, one call after the other. */
 static void follow(struct world *world, uint32_t chain)
 {
-    static const uint32_t script[] = { VERB_ROLL_RESUME, VERB_RESUME, VERB_ROLL_RESUME,
+    static const uint32_t script[] = { VERB_WAKE, VERB_ROLL_RESUME, VERB_RESUME, VERB_ROLL_RESUME,
                                        VERB_APPLY };
     enum { STEPS = sizeof(script) / sizeof(script[0]) };
     uint32_t agents = 2 * world->nodes_count; /* Each is uncordoned, and unpinned. */
@@ -211,6 +212,24 @@ static void end_call(struct world *world, struct call *call)
     }
 }
 
+/* A trainer that shares the device: it waits for the memory, works, and gives it back; some want it again
+ * at once. */
+static void train(struct world *world, const struct call *call)
+{
+    bool sleep = call->kind == REQUEST_GROUP_SLEEP;
+    if (sleep) {
+        (void)begin_verb(world, VERB_WAIT_ASLEEP, 0, 2);
+    }
+    struct call *next = sleep                      ? begin_verb(world, VERB_WAKE, call->word / 2, 6)
+                        : call->word / 64 % 3 == 0 ? begin_verb(world, VERB_SLEEP, 0, 2)
+                                                   : NULL;
+    if (next != NULL) {
+        memcpy(next->group, call->group, sizeof(next->group));
+        memcpy(next->agent, call->agent, sizeof(next->agent));
+        next->word = call->word / 2;
+    }
+}
+
 static void go_on(struct world *world, struct call *call, const struct action_reply *reply)
 {
     if (call->verb == SIM_NOBODY && call->kind != REQUEST_VERSION_PUBLISH) {
@@ -229,6 +248,10 @@ static void go_on(struct world *world, struct call *call, const struct action_re
         if (call->word / 32 % 2 == 0 && !world->calm) { /* Else the client died. */
             (void)begin_verb(world, VERB_RELEASE, call->word / 64, 4);
         }
+    }
+    bool sleeps = call->kind == REQUEST_GROUP_SLEEP || call->kind == REQUEST_GROUP_WAKE;
+    if (sleeps && call->word / 8192 % 4 != 0 && !world->calm) {
+        train(world, call);
     }
     cover(COVER_VERB, call->verb == SIM_NOBODY ? verbs_count() : call->verb);
     end_call(world, call);
@@ -256,12 +279,15 @@ void people_reply(struct world *world, struct head *head, const struct action_re
     }
 }
 
-void people_wait_done(struct world *world, const struct action_wait_done *done)
+void people_wait_done(struct world *world, struct head *head, const struct action_wait_done *done)
 {
     struct call *call = &world->calls[done->handle - 1];
     call->ended = true;
     cover(COVER_VERB, call->verb);
     tell(world, "a wait ends: %s", done->message);
+    if (call->verb == VERB_WAIT_ASLEEP && done->outcome == WAIT_OUTCOME_MET && !head->deposed) {
+        check_asleep(world);
+    }
 }
 
 static bool wants_recreation(const struct group_model *leader, const struct engine_model *engine)
@@ -293,9 +319,24 @@ static void resume_detached(struct world *world)
     }
 }
 
+/* Groups that came back asleep, to a store that did not know them. */
+static void wake_late(struct world *world)
+{
+    bool asleep = false;
+    for (size_t i = 0; i < world->disk.count; i++) {
+        const struct kept_record *kept = &world->disk.kept[i];
+        asleep |= kept->kind == RECORD_GROUP && kept->body.group.asleep;
+    }
+    if (asleep && world->final != 0 && world->now_ns > world->woken_ns + 30 * S) {
+        world->woken_ns = world->now_ns;
+        (void)begin_verb(world, VERB_WAKE, 0, CALM_TRIES);
+    }
+}
+
 void people_walk(struct world *world)
 {
     promote_late(world);
+    wake_late(world);
     resume_detached(world);
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         struct node *node = &world->nodes[i];
@@ -310,6 +351,7 @@ void people_walk(struct world *world)
                     tell(world, "an operator restarts engine %s of %s",
                          node->engines_config[g][e].name, node->groups_config[g].name);
                     engine_boot(world, engine, engine->boot_content);
+                    engine->foreign_life = engine->life;
                 }
             }
         }

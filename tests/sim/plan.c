@@ -265,10 +265,10 @@ static void clock_jumps(struct world *world, const struct fate *fate)
 static void engine_fails(struct world *world, const struct fate *fate)
 {
     static const enum agent_op_kind kinds[] = {
-        AGENT_OP_ATTACH,    AGENT_OP_HEALTH,   AGENT_OP_SET_GATE, AGENT_OP_RAISE_FENCE,
-        AGENT_OP_PAUSE,     AGENT_OP_UPDATE,   AGENT_OP_UPDATE,   AGENT_OP_UPDATE,
-        AGENT_OP_LABEL,     AGENT_OP_READBACK, AGENT_OP_RESUME,   AGENT_OP_PROBE,
-        AGENT_OP_INVALIDATE
+        AGENT_OP_ATTACH,     AGENT_OP_HEALTH,   AGENT_OP_SET_GATE, AGENT_OP_RAISE_FENCE,
+        AGENT_OP_PAUSE,      AGENT_OP_UPDATE,   AGENT_OP_UPDATE,   AGENT_OP_UPDATE,
+        AGENT_OP_LABEL,      AGENT_OP_READBACK, AGENT_OP_RESUME,   AGENT_OP_PROBE,
+        AGENT_OP_INVALIDATE, AGENT_OP_SLEEP,    AGENT_OP_WAKE
     };
     struct engine_model *engine = engine_of(world, fate);
     enum agent_op_kind kind = kinds[fate->c % (sizeof(kinds) / sizeof(kinds[0]))];
@@ -293,6 +293,7 @@ static void engine_restarts(struct world *world, const struct fate *fate)
     struct engine_model *engine = engine_of(world, fate);
     uint32_t old = engine->rank[0] != 0 ? engine->rank[0] : 1;
     engine_boot(world, engine, fate->c % 3 == 0 ? old : engine->boot_content);
+    engine->foreign_life = engine->life;
     tell(world, "an engine of a%u restarts by itself", fate->a % world->nodes_count);
 }
 

@@ -131,6 +131,19 @@ static uint64_t a_dead_group(struct world *world, struct call *call, uint32_t ra
     return 16 * S;
 }
 
+/* Of the whole model, of an agent, of one group; with 0: of the model. */
+static uint64_t a_sleeper(struct world *world, struct call *call, uint32_t random)
+{
+    (void)a_group(world, call, random / 16);
+    call->word = random;
+    if (random % 3 == 0) {
+        call->group[0] = '\0';
+    } else if (random % 3 == 1) {
+        (void)snprintf(call->agent, sizeof(call->agent), "a%u", random / 16 % world->nodes_count);
+    }
+    return world->calm ? 0 : random / 1024 % 8 * S;
+}
+
 static uint64_t a_lease(struct world *world, struct call *call, uint32_t random)
 {
     memcpy(call->uid, world->lease, sizeof(call->uid));
@@ -171,6 +184,13 @@ static void ask_quarantine(const struct world *world, const struct call *call,
 bool verbs_restarts(const struct call *call)
 {
     return call->word / SIM_SESSIONS % 2 == 0;
+}
+
+static void ask_asleep(const struct world *world, const struct call *call, struct request *request)
+{
+    (void)world;
+    (void)call;
+    request->body.wait.condition = "asleep";
 }
 
 static void ask_session(const struct world *world, const struct call *call, struct request *request)
@@ -252,6 +272,33 @@ static bool is_not_pinned(const struct shown *shown)
     return shown->group == NULL || !shown->group->pinned;
 }
 
+static bool all_sleep(const struct shown *shown, bool asleep)
+{
+    const struct call *call = shown->call;
+    for (size_t i = 0; i < shown->world->disk.count; i++) {
+        const struct kept_record *kept = &shown->world->disk.kept[i];
+        const struct group_record *group = &kept->body.group;
+        bool named = kept->kind == RECORD_GROUP && !group->retired &&
+                     (call->agent[0] != '\0'   ? strcmp(group->agent, call->agent) == 0
+                      : call->group[0] != '\0' ? strcmp(group->name, call->group) == 0
+                                               : true);
+        if (named && group->asleep != asleep) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_asleep(const struct shown *shown)
+{
+    return all_sleep(shown, true);
+}
+
+static bool is_awake(const struct shown *shown)
+{
+    return all_sleep(shown, false);
+}
+
 static bool is_retired(const struct shown *shown)
 {
     return shown->group == NULL || (shown->group->retired && !shown->group->ticket_open);
@@ -301,6 +348,9 @@ static const struct verb verbs[] = {
     { "uncordon", REQUEST_GROUP_UNCORDON, a_group, NULL, is_not_cordoned },
     { "unpin", REQUEST_GROUP_UNPIN, a_group, NULL, is_not_pinned },
     { "release slots", REQUEST_SLOTS_RELEASE, a_lease, ask_release, NULL },
+    { "wake", REQUEST_GROUP_WAKE, a_sleeper, NULL, is_awake },
+    { "wait for asleep", REQUEST_WAIT, plain, ask_asleep, NULL },
+    { "sleep", REQUEST_GROUP_SLEEP, a_sleeper, NULL, is_asleep },
     { "cordon", REQUEST_GROUP_CORDON, a_group, NULL, is_cordoned },
     { "drain", REQUEST_GROUP_DRAIN, a_group, NULL, is_drained },
     { "pin", REQUEST_GROUP_PIN, a_group, NULL, is_pinned },
@@ -322,6 +372,12 @@ const struct verb *verbs_at(uint32_t place)
 uint32_t verbs_count(void)
 {
     return VERBS;
+}
+
+const char *verbs_model(const struct call *call)
+{
+    bool sleeps = call->kind == REQUEST_GROUP_SLEEP || call->kind == REQUEST_GROUP_WAKE;
+    return sleeps && (call->group[0] != '\0' || call->agent[0] != '\0') ? "" : "m";
 }
 
 void verbs_ask(const struct world *world, const struct call *call, struct request *request)

@@ -34,7 +34,10 @@ enum {
     VERB_ROLL_PROMOTE = 10,
     VERB_UNCORDON = 14,
     VERB_UNPIN = 15,
-    VERB_RELEASE = 16
+    VERB_RELEASE = 16,
+    VERB_WAKE = 17,
+    VERB_WAIT_ASLEEP = 18,
+    VERB_SLEEP = 19
 };
 
 const struct verb *verbs_at(uint32_t place);
@@ -45,5 +48,8 @@ void verbs_ask(const struct world *world, const struct call *call, struct reques
 bool verbs_restarts(const struct call *call);
 /* Half of them name no version; the others any that was published. */
 uint64_t verbs_to_any(struct world *world, struct call *call, uint32_t random);
+
+/* The model's name, if it asks for something of the whole model. */
+const char *verbs_model(const struct call *call);
 
 #endif /* verbs.h */

@@ -71,12 +71,14 @@ struct engine_model {
     uint64_t opened_for;
     uint64_t gate_version;
     bool paused;
+    bool asleep; /* It released its memory: its ranks hold nothing. */
     struct agent_fence fence;
     char label[BATON_NAME_BYTES];
     enum engine_fault fault[SIM_OPS]; /* Of the next calls of a kind. */
     uint32_t fault_left[SIM_OPS];
     uint64_t busy_until_ns; /* Of the worker: an abandoned call ends first. */
     uint32_t late_label;    /* Life in which a label came to work late; see check.c. */
+    uint32_t foreign_life;  /* That somebody began who did not tell the agent. */
     /* The truth's books. */
     uint32_t proved_life; /* Life in which ... */
     uint32_t
@@ -122,7 +124,9 @@ struct group_model {
     char lost_uid[BATON_UID_TEXT_BYTES]; /* Of a ticket that was open when its journal was lost. */
     bool detached;                       /* By an operator at its node ... */
     uint64_t resumed_ns;                 /* ... who asked at that time to drive it again. */
-    bool asks; /* A resolving ticket was sent to it, and has no outcome yet. */
+    uint64_t operated_ns;                /* An operator at its node asked for anything. */
+    bool gave_up; /* It was to sleep, and COMMIT has not told of weights since then. */
+    bool asks;    /* A resolving ticket was sent to it, and has no outcome yet. */
     uint64_t highest_ticket;
     uint64_t owner_term;
     uint64_t accepted_ns; /* Of the open ticket. */
@@ -158,6 +162,7 @@ struct node {
     size_t journal_size;
     uint64_t journal_index;
     uint32_t disks;           /* Journals so far. */
+    uint64_t disk_ns;         /* Begin of the present one. */
     struct agent_epoch epoch; /* Highest in the journal. */
     uint64_t top_seq;         /* Highest SEQ or COMMIT in the journal. */
     enum agent_journal_space space;
@@ -191,7 +196,8 @@ struct known_group {
     bool serves; /* Gate open and in a state that serves. */
     bool out;
     uint64_t committed_seq;
-    uint64_t heard_ns; /* Its agent was last heard. */
+    char ticket_uid[BATON_UID_TEXT_BYTES]; /* That its agent says is open. */
+    uint64_t heard_ns;                     /* Its agent was last heard. */
 };
 
 enum store_fault { SF_NONE, SF_REFUSED, SF_LOST, SF_SLOW, SF_FULL };
@@ -412,6 +418,7 @@ struct world {
     uint32_t final;  /* Content of the last publish, in the calm. */
     uint64_t calm_ns;
     bool promoted_late;
+    uint64_t woken_ns; /* In the calm, whoever still slept. */
 
     struct ticket_book tickets[SIM_TICKETS];
     uint32_t tickets_count;
@@ -553,7 +560,7 @@ void people_reply(struct world *world, struct head *head, const struct action_re
 void people_calm(struct world *world);
 /* An operator restarts engines that nobody else may. */
 void people_walk(struct world *world);
-void people_wait_done(struct world *world, const struct action_wait_done *done);
+void people_wait_done(struct world *world, struct head *head, const struct action_wait_done *done);
 /* Whether the store shows what the call asked for, just after it was carried out. */
 bool people_shows(const struct world *world, const struct call *call);
 

@@ -232,11 +232,11 @@ static void take_goal(struct played_agent *agent, const struct group_goal *goal)
         group->goal.owner_term = goal->owner_term;
         group->report.owner_term = goal->owner_term;
         group->goal.drain = goal->drain;
+        group->goal.sleep = goal->sleep;
         if (agent->by_hand) {
             return;
         }
         play_drain(agent, group);
-        group->goal.sleep = goal->sleep;
         play_sleep(agent, group);
         if (goal->target != NULL) {
             land(agent, goal->target);

@@ -185,6 +185,78 @@ Test(sleep, open_ticket_ends_first)
     world_free(world);
 }
 
+/* g0 tells of a swap of which the store knows nothing, as after it was put back to a backup. */
+static struct world *swaps_unknown(void)
+{
+    struct world *world = serving(2, "1");
+    struct played_group *g0 = world_group(world, "g0");
+    world_agent(world, "a0")->by_hand = true;
+    world_agent(world, "a1")->by_hand = true;
+    strcpy(g0->report.ticket_uid, "ticket-that-was-forgotten");
+    g0->report.state = GROUP_STATE_APPLYING;
+    g0->report.gate_open = false;
+    world_report(world, world_agent(world, "a0"), NULL, 0);
+    return world;
+}
+
+/* A swap that the store forgot is a swap: it ends before the group sleeps, and counts so long. */
+Test(sleep, forgotten_ticket_ends_first)
+{
+    struct world *world = swaps_unknown();
+    struct played_group *g0 = world_group(world, "g0");
+    must(world, REQUEST_GROUP_SLEEP, "g0", NULL);
+    uint64_t wait = wait_asleep(world);
+    cr_assert_null(world_wait_end(world, wait));
+    cr_assert_not(g0->goal.sleep, "not before that swap has ended");
+    cr_assert(status(world, "g0").counted);
+    strcpy(g0->report.ticket_uid, "");
+    world_report(world, world_agent(world, "a0"), NULL, 0);
+    cr_assert(g0->goal.sleep, "whatever else did not change");
+    cr_assert_not(status(world, "g0").counted);
+    world_free(world);
+}
+
+/* Nor does a wake make it one that joins: it never slept, and nobody else may go meanwhile. */
+Test(sleep, woken_within_a_swap_counts_on)
+{
+    struct world *world = swaps_unknown();
+    struct played_group *g1 = world_group(world, "g1");
+    must(world, REQUEST_GROUP_SLEEP, NULL, "m");
+    must(world, REQUEST_GROUP_WAKE, NULL, "m");
+    cr_assert_not(world_record(world, "g0")->as_new);
+    cr_assert(status(world, "g0").counted);
+    cr_assert_eq(world_publish(world, "m"), 2);
+    g1->report.state = GROUP_STATE_STAGED;
+    g1->report.staging_seq = 2;
+    world_report(world, world_agent(world, "a1"), NULL, 0);
+    cr_assert_not(world_record(world, "g1")->ticket_open);
+    cr_assert_eq(world_blocked(world, "g1"), BLOCKED_BUDGET_FULL);
+    world_free(world);
+}
+
+/* The same of a ticket that the store knows: a swap that failed leaves a group that is away. */
+Test(sleep, woken_within_its_ticket_counts_when_it_fails)
+{
+    struct world *world = serving(2, "1");
+    world_agent(world, "a0")->by_hand = true;
+    world_agent(world, "a1")->by_hand = true;
+    cr_assert_eq(world_publish(world, "m"), 2);
+    struct played_group *g0 = world_group(world, "g0");
+    g0->report.state = GROUP_STATE_STAGED;
+    g0->report.staging_seq = 2;
+    world_report(world, world_agent(world, "a0"), NULL, 0);
+    cr_assert(world_record(world, "g0")->ticket_open);
+    g0->report.state = GROUP_STATE_PAUSING;
+    g0->report.gate_open = false;
+    world_report(world, world_agent(world, "a0"), NULL, 0);
+    must(world, REQUEST_GROUP_SLEEP, "g0", NULL);
+    must(world, REQUEST_GROUP_WAKE, "g0", NULL);
+    world_finish(world, "g0", SWAP_OUTCOME_OUT);
+    cr_assert_not(world_record(world, "g0")->ticket_open);
+    cr_assert(status(world, "g0").counted, "it is OUT, and did not sleep");
+    world_free(world);
+}
+
 /* Routers that watch or resolve find it. */
 static bool is_routed(const struct world *world, const char *group)
 {
