@@ -383,3 +383,31 @@ Test(layout_rules, scales_follow_their_values)
                                  "of w_scale");
     free(arena.data);
 }
+
+/* Tensors without elements and scalars have partners like any other. */
+Test(layout_rules, takes_empty_tensors_and_scalars)
+{
+    struct baton_arena arena = arena_make();
+    const struct layout_tensor_options tensors[] = {
+        MATRIX("empty", 0, 4),
+        { .name = "scalar", .dtype = TENSOR_DTYPE_F32, .shape = { 0, { 0 } } },
+        VECTOR("v", 4),
+    };
+    const struct layout_rule rules[] = { { .match = "v", .shard = "tp" },
+                                         { .match = "empty", .shard = "tp" } };
+    struct layout_spec spec = { .name = "s",
+                                .mesh = { { { "tp", 2 } }, 1 },
+                                .tensors = tensors,
+                                .tensors_count = 3,
+                                .rules = rules,
+                                .rules_count = 2,
+                                .fsdp_axis = "fsdp" };
+    struct layout *cut = expand(&arena, &spec);
+    expect_contents(cut, "empty", (const char *[]){ "-", "-", NULL });
+    expect_contents(cut, "scalar", (const char *[]){ "scalar0", "scalar0", NULL });
+    spec.mesh = (struct layout_mesh){ { { "fsdp", 3 } }, 1 };
+    struct layout *sharded = expand(&arena, &spec);
+    expect_contents(sharded, "scalar", (const char *[]){ "scalar0", "-", "-", NULL });
+    expect_plans(&arena, cut, sharded);
+    free(arena.data);
+}
