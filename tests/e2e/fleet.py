@@ -27,6 +27,9 @@ DATA = ROOT / "tests/data/qwen3-tiny"
 EXPECTED = json.loads((ROOT / "tests/data/expected.json").read_text())
 # Sanitized daemons are slower; deadlines of tests grow with them.
 PATIENCE = float(os.environ.get("BATON_E2E_PATIENCE", "1"))
+# All traffic is on loopback: a proxy of the environment has nothing to do with it.
+for proxy in [name for name in os.environ if name.lower().endswith("_proxy")]:
+    del os.environ[proxy]
 FULL = bool(os.environ.get("BATON_FULL"))
 SEED = int(os.environ.get("BATON_SEED") or 1)
 
