@@ -95,7 +95,9 @@ def main():
     threads = [Engine(*pair.split("=", 1), options, stop, record) for pair in options.engines]
     for thread in threads:
         thread.start()
-    stop.wait(options.seconds)
+    until = time.monotonic() + options.seconds
+    while not stop.wait(0.2) and time.monotonic() < until:
+        pass  # A signal that another thread was given is handled when this one wakes up.
     stop.set()
     for thread in threads:
         thread.join(timeout=options.patience + 5)
