@@ -70,6 +70,8 @@ struct agent_group_report {
     const char *blocked; /* A name of baton.v1.BlockedReason without prefix; empty: not blocked. */
     bool can_restore;
     bool advisory;
+    bool can_swap_live;
+    const char *live_reason; /* Why it can or cannot. */
     enum agent_barrier_stand barrier;
 };
 

@@ -30,6 +30,18 @@ static bool all_hold_committed(const struct group *group)
     return hold;
 }
 
+/* 1, of a live swap: LIVE_INTENT is durable, and what was read back is one of both or not known yet. */
+static void check_live(const struct group *group)
+{
+    const struct ledger_group *ledger = group->ledger;
+    const struct engine *engine = &group->engines[0];
+    baton_assert(flow_is_live(group) && ledger->live && !ledger->ticket_committed);
+    baton_assert(group->config->engines_count == 1 && group->config->followers_count == 0);
+    baton_assert(engine->resident[0] == '\0' ||
+                 strcmp(engine->resident, ledger->ticket.from.digest) == 0 ||
+                 strcmp(engine->resident, ledger->ticket.to.digest) == 0);
+}
+
 /* 1 and 2: a gate that is open, or being opened, means that every engine of the group was verified
  * to hold the committed version. */
 static void check_gates(const struct group *group)
@@ -40,6 +52,10 @@ static void check_gates(const struct group *group)
     }
     enum phase_gate gate = phase_row(group->phase)->gate;
     if (!open || gate == PHASE_GATE_UNKNOWN) {
+        return;
+    }
+    if (gate == PHASE_GATE_LIVE) {
+        check_live(group);
         return;
     }
     baton_assert(gate == PHASE_GATE_MAY_OPEN);

@@ -1,7 +1,7 @@
 /* flow.h -- what happens in the phases and at their ends; see the table in phase.c.
  *
  * flow_join.c: from a started agent or a recreated engine to SERVING.  flow_swap.c: an accepted
- * ticket, to COMMIT and open gates.  flow_restore.c: back to the old version.  flow_out.c: out of
+ * ticket, to COMMIT and open gates.  flow_live.c: the same without shutting.  flow_restore.c: back to the old version.  flow_out.c: out of
  * service and recreation.  flow_drain.c: shut by an operator's will.  flow_sleep.c: asleep, and back.
  *
  * Depends on: state.h.  Threads: one.  Ownership: none. */
@@ -68,7 +68,7 @@ phase_fn flow_verified;
 phase_fn flow_invalidated;
 phase_fn flow_confirmed; /* COMMIT. */
 phase_fn flow_committed; /* All followers have it on their disks. */
-phase_fn flow_labelled, flow_marked;
+phase_fn flow_labelled, flow_marked, flow_live_marked;
 phase_fn flow_resumed;
 phase_fn flow_probed;
 phase_fn flow_opened_rest;
@@ -83,6 +83,24 @@ void flow_resume(struct agent *agent, struct group *group);
 enum agent_in_flight flow_in_flight(const struct group *group);
 /* INTENT: before the first mutating call of a step is begun. */
 void flow_intend(struct agent *agent, struct group *group);
+
+/* Writes COMMIT and begins what follows it. */
+void flow_commit(struct agent *agent, struct group *group);
+
+/* flow_live.c */
+/* The open ticket is to be swapped with open gates. */
+bool flow_is_live(const struct group *group);
+/* Why the group cannot swap so; null: it can. */
+const char *flow_live_obstacle(const struct group *group);
+/* Its gates are open, as far as the flow of a live swap is concerned. */
+bool flow_live_is_open(const struct group *group);
+void flow_live_begin(struct agent *agent, struct group *group);
+phase_fn flow_live_prepared, flow_live_unready;
+phase_fn flow_live_swapped, flow_live_verified, flow_live_confirmed;
+phase_fn flow_live_doubted; /* Nobody knows which version is resident: fence, and read back. */
+phase_fn flow_live_fenced, flow_live_not_to, flow_live_kept, flow_live_unknown;
+/* The agent died between LIVE_INTENT and COMMIT. */
+void flow_live_recover(struct agent *agent, struct group *group);
 
 /* flow_barrier.c */
 /* The open ticket is one of a barrier. */
@@ -112,7 +130,7 @@ uint64_t flow_hooks_deadline_ns(const struct group *group);
 phase_fn flow_pause_failed; /* No weight was touched: reopen the old version. */
 void flow_reopen(struct agent *agent, struct group *group, enum agent_outcome verdict);
 void flow_restore(struct agent *agent, struct group *group);
-phase_fn flow_back_shut;
+phase_fn flow_back_shut, flow_back_paused;
 phase_fn flow_back_fenced;
 phase_fn flow_back_updated;
 phase_fn flow_back_verified;

@@ -111,6 +111,8 @@ static void recover(struct agent *agent, struct group *group)
         flow_trust(group, &ledger->committed);
         group->deadline_ns = agent->now_ns + agent->config.times.restore_bound;
         flow_resume(agent, group);
+    } else if (ledger->step > 0 && ledger->live && flow_is_live(group)) {
+        flow_live_recover(agent, group);
     } else if (ledger->step > 0) {
         recover_intent(agent, group);
     } else if (ledger->ticket.rejoin) {

@@ -60,6 +60,15 @@ static void give_up(struct agent *agent, struct group *group)
     flow_out(agent, group);
 }
 
+static void intend_back(struct agent *agent, struct group *group)
+{
+    const struct ledger_group *ledger = group->ledger;
+    struct journal_record record = group_record(group, JOURNAL_INTENT);
+    memcpy(record.intent.ticket_uid, ledger->ticket.uid, sizeof record.intent.ticket_uid);
+    record.intent.step = ledger->step + (MUTANT(STEP_KEPT) ? 0 : 1);
+    agent_write(agent, &record);
+}
+
 void flow_restore(struct agent *agent, struct group *group)
 {
     const struct ledger_group *ledger = group->ledger;
@@ -68,16 +77,23 @@ void flow_restore(struct agent *agent, struct group *group)
         give_up(agent, group);
         return;
     }
-    struct journal_record record = group_record(group, JOURNAL_INTENT);
-    memcpy(record.intent.ticket_uid, ledger->ticket.uid, sizeof record.intent.ticket_uid);
-    record.intent.step = ledger->step + (MUTANT(STEP_KEPT) ? 0 : 1);
-    agent_write(agent, &record);
     group->deadline_ns = agent->now_ns + agent->config.times.restore_bound;
+    if (flow_is_live(group)) { /* Under LIVE_INTENT until its gate is shut. */
+        phase_enter(agent, group, PHASE_BACK_SHUT);
+        return;
+    }
+    intend_back(agent, group);
     phase_enter(agent, group, group->recovering ? PHASE_BACK_SHUT : PHASE_BACK_FENCE);
 }
 
 void flow_back_shut(struct agent *agent, struct group *group)
 {
+    phase_enter(agent, group, flow_is_live(group) ? PHASE_BACK_PAUSE : PHASE_BACK_FENCE);
+}
+
+void flow_back_paused(struct agent *agent, struct group *group)
+{
+    intend_back(agent, group);
     phase_enter(agent, group, PHASE_BACK_FENCE);
 }
 

@@ -53,9 +53,9 @@ void flow_accept(struct agent *agent, struct group *group, const struct agent_ti
         group->engines[i].touched = false;
         group->engines[i].restored = false;
     }
-    group_note(agent, group, false, "TicketAccepted", "ticket %llu: version %llu to %llu",
+    group_note(agent, group, false, "TicketAccepted", "ticket %llu: version %llu to %llu%s",
                (unsigned long long)ticket->number, (unsigned long long)ticket->from.seq,
-               (unsigned long long)ticket->to.seq);
+               (unsigned long long)ticket->to.seq, flow_is_live(group) ? ", live" : "");
     if (flow_hooks_first(group) == PHASE_DRAIN) {
         flow_hooks_enter(agent, group, PHASE_DRAIN);
     } else {
@@ -109,8 +109,9 @@ void flow_end_ticket(struct agent *agent, struct group *group, enum agent_outcom
     record.outcome.needs_ticket =
         outcome == AGENT_OUTCOME_OUT &&
         ((ledger->step > 0 && !ledger->ticket_committed) || flow_barrier_binds(group));
-    group_note(agent, group, outcome != AGENT_OUTCOME_COMMITTED, "SwapEnded", "ticket %llu: %s%s%s",
-               (unsigned long long)ledger->ticket.number, agent_outcome_name(outcome),
+    group_note(agent, group, outcome != AGENT_OUTCOME_COMMITTED, "SwapEnded",
+               "ticket %llu%s: %s%s%s", (unsigned long long)ledger->ticket.number,
+               flow_is_live(group) ? ", live" : "", agent_outcome_name(outcome),
                record.outcome.record.message[0] != '\0' ? ": " : "", record.outcome.record.message);
     agent_write(agent, &record);
     group->changed = true;
@@ -155,6 +156,10 @@ void flow_settle_wait(struct agent *agent, struct group *group)
     if (group->ledger->ticket.rejoin) {
         group->deadline_ns = agent->now_ns + shut_by_ns(group);
         phase_enter(agent, group, PHASE_PAUSE);
+        return;
+    }
+    if (flow_is_live(group)) {
+        flow_live_begin(agent, group);
         return;
     }
     group->deadline_ns = agent->now_ns + agent->config.times.op_short;
@@ -243,16 +248,21 @@ enum agent_in_flight flow_in_flight(const struct group *group)
     return policy->drain_expiry == AGENT_DRAIN_ABORT ? AGENT_IN_FLIGHT_ABORT : AGENT_IN_FLIGHT_KEEP;
 }
 
-/* COMMIT: the group's version changes here and nowhere else.  The record names the incarnations
- * that were just read again; if it reaches the disk the group is new, if not it is old. */
 void flow_confirmed(struct agent *agent, struct group *group)
 {
-    const struct ledger_group *ledger = group->ledger;
     if (agent->now_ns >= group->deadline_ns) {
         group_trouble(group, "the swap's deadline passed before COMMIT");
         flow_apply_failed(agent, group);
         return;
     }
+    flow_commit(agent, group);
+}
+
+/* COMMIT: the group's version changes here and nowhere else.  The record names the incarnations
+ * that were just read again; if it reaches the disk the group is new, if not it is old. */
+void flow_commit(struct agent *agent, struct group *group)
+{
+    const struct ledger_group *ledger = group->ledger;
     baton_assert(ledger->open && ledger->step > 0 && !ledger->ticket_committed);
     baton_assert(flow_all_resident(group, ledger->ticket.to.digest));
     baton_assert(flow_same_incarnations(group, &ledger->ticket_members));
@@ -261,7 +271,9 @@ void flow_confirmed(struct agent *agent, struct group *group)
     record.commit.version = ledger->ticket.to;
     record.commit.level = weakest(group);
     record.commit.members = flow_members(group);
-    record.commit.salted = ledger->ticket.policy.kv == AGENT_KV_SALT;
+    /* A live swap drops nothing: a version that was salted is followed by one that is. */
+    record.commit.salted =
+        flow_is_live(group) ? ledger->salted : ledger->ticket.policy.kv == AGENT_KV_SALT;
     note_kept(group);
     agent_write(agent, &record);
     group->changed = true;
@@ -273,7 +285,10 @@ void flow_confirmed(struct agent *agent, struct group *group)
 void flow_resume(struct agent *agent, struct group *group)
 {
     bool tells = group->config->followers_count > 0 && group->ledger->open;
-    phase_enter(agent, group, tells ? PHASE_COMMIT : PHASE_LABEL);
+    phase_enter(agent, group,
+                tells                 ? PHASE_COMMIT
+                : flow_is_live(group) ? PHASE_LIVE_MARK
+                                      : PHASE_LABEL);
 }
 
 void flow_committed(struct agent *agent, struct group *group)
@@ -283,7 +298,13 @@ void flow_committed(struct agent *agent, struct group *group)
 
 void flow_labelled(struct agent *agent, struct group *group)
 {
-    phase_enter(agent, group, PHASE_MARK);
+    phase_enter(agent, group, flow_is_live(group) ? PHASE_PROBE : PHASE_MARK);
+}
+
+/* The page, which answers name versions by, comes first: requests run all the while. */
+void flow_live_marked(struct agent *agent, struct group *group)
+{
+    phase_enter(agent, group, PHASE_LABEL);
 }
 
 void flow_marked(struct agent *agent, struct group *group)

@@ -175,6 +175,7 @@ const char *journal_kind_name(enum journal_kind kind)
         [JOURNAL_LIFE] = "LIFE",
         [JOURNAL_OPERATE] = "OPERATE",
         [JOURNAL_SLEEP] = "SLEEP",
+        [JOURNAL_LIVE_INTENT] = "LIVE_INTENT",
     };
     bool known = kind > 0 && kind < JOURNAL_KIND_END && names[kind] != NULL;
     return known ? names[kind] : names[0];

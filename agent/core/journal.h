@@ -26,21 +26,23 @@ enum {
 
 /* Never renumbered; append only. */
 enum journal_kind {
-    JOURNAL_INCARNATION = 1, /* First record: this journal's life. */
-    JOURNAL_EPOCH,           /* Highest epoch seen; before it is obeyed. */
-    JOURNAL_SEQ,             /* Highest seq of a model that was seen. */
-    JOURNAL_FLOORS,          /* Highest ticket number and owner term of a group. */
-    JOURNAL_ACCEPT,          /* A ticket is taken. */
-    JOURNAL_REFUSE,          /* A ticket is refused for good. */
-    JOURNAL_INTENT,          /* From here on weights, KV or label may change; raises the step. */
-    JOURNAL_COMMIT,          /* The group's version changes here and nowhere else. */
-    JOURNAL_OUTCOME,         /* A ticket has ended. */
-    JOURNAL_OUTCOME_STORED,  /* The controller stored it. */
-    JOURNAL_TAINT,           /* This incarnation of an engine may never serve again. */
-    JOURNAL_BARRIER = 20,    /* What was promised or heard in the open ticket's barrier. */
-    JOURNAL_LIFE = 30,       /* Of a leader of other agents; before its first command to them. */
-    JOURNAL_OPERATE = 32,    /* An operator at this node asked for something out of order. */
-    JOURNAL_SLEEP = 34,      /* How far engines are asleep, or awake again. */
+    JOURNAL_INCARNATION = 1,  /* First record: this journal's life. */
+    JOURNAL_EPOCH,            /* Highest epoch seen; before it is obeyed. */
+    JOURNAL_SEQ,              /* Highest seq of a model that was seen. */
+    JOURNAL_FLOORS,           /* Highest ticket number and owner term of a group. */
+    JOURNAL_ACCEPT,           /* A ticket is taken. */
+    JOURNAL_REFUSE,           /* A ticket is refused for good. */
+    JOURNAL_INTENT,           /* From here on weights, KV or label may change; raises the step. */
+    JOURNAL_COMMIT,           /* The group's version changes here and nowhere else. */
+    JOURNAL_OUTCOME,          /* A ticket has ended. */
+    JOURNAL_OUTCOME_STORED,   /* The controller stored it. */
+    JOURNAL_TAINT,            /* This incarnation of an engine may never serve again. */
+    JOURNAL_BARRIER = 20,     /* What was promised or heard in the open ticket's barrier. */
+    JOURNAL_LIFE = 30,        /* Of a leader of other agents; before its first command to them. */
+    JOURNAL_OPERATE = 32,     /* An operator at this node asked for something out of order. */
+    JOURNAL_SLEEP = 34,       /* How far engines are asleep, or awake again. */
+    JOURNAL_LIVE_INTENT = 36, /* From here on weights may change while the gate is open; raises the
+                               * step.  An INTENT after it: the gate was shut. */
     JOURNAL_KIND_END
 };
 
@@ -90,7 +92,8 @@ struct journal_record {
         struct {
             char ticket_uid[BATON_UID_TEXT_BYTES];
             uint64_t step;
-        } intent; /* INTENT. */
+            struct agent_version from, to; /* LIVE_INTENT: either may be resident, on all ranks. */
+        } intent;                          /* INTENT, LIVE_INTENT. */
         struct {
             char ticket_uid[BATON_UID_TEXT_BYTES];
             struct agent_version version;

@@ -184,6 +184,9 @@ static void field_accept_more(struct codec *codec, struct agent_ticket *ticket)
         field_text(codec, hook->url, sizeof hook->url);
         field_u64(codec, &hook->deadline_ns);
     }
+    if (has_more(codec)) {
+        field_bool(codec, &policy->live);
+    }
 }
 
 static void field_outcome_more(struct codec *codec, struct agent_swap_record *record)
@@ -213,6 +216,16 @@ static void field_barrier(struct codec *codec, struct journal_record *record)
         (enum journal_barrier)field_small(codec, record->barrier.mark, JOURNAL_BARRIER_OPEN);
 }
 
+static void field_intent(struct codec *codec, struct journal_record *record)
+{
+    field_text(codec, record->intent.ticket_uid, sizeof record->intent.ticket_uid);
+    field_u64(codec, &record->intent.step);
+    if (record->kind == JOURNAL_LIVE_INTENT) {
+        field_version(codec, &record->intent.from);
+        field_version(codec, &record->intent.to);
+    }
+}
+
 /* The fields of records about one group. */
 static void group_fields(struct codec *codec, struct journal_record *record)
 {
@@ -224,9 +237,8 @@ static void group_fields(struct codec *codec, struct journal_record *record)
         field_ticket(codec, &record->accept.ticket);
         field_members(codec, &record->accept.members);
         field_accept_more(codec, &record->accept.ticket);
-    } else if (record->kind == JOURNAL_INTENT) {
-        field_text(codec, record->intent.ticket_uid, sizeof record->intent.ticket_uid);
-        field_u64(codec, &record->intent.step);
+    } else if (record->kind == JOURNAL_INTENT || record->kind == JOURNAL_LIVE_INTENT) {
+        field_intent(codec, record);
     } else if (record->kind == JOURNAL_COMMIT) {
         field_text(codec, record->commit.ticket_uid, sizeof record->commit.ticket_uid);
         field_version(codec, &record->commit.version);

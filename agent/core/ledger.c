@@ -63,6 +63,7 @@ static void apply_accept(struct ledger_group *group, const struct journal_record
     group->ticket = record->accept.ticket;
     group->ticket_members = record->accept.members;
     group->step = 0;
+    group->live = false;
     group->ticket_committed = false;
     group->barrier = JOURNAL_BARRIER_NONE;
     raise_to(&group->highest_ticket, group->ticket.number);
@@ -140,8 +141,9 @@ static bool apply_group(struct ledger_group *group, const struct journal_record 
         raise_to(&group->owner_term, record->floors.owner_term);
     } else if (record->kind == JOURNAL_ACCEPT) {
         apply_accept(group, record);
-    } else if (record->kind == JOURNAL_INTENT) {
+    } else if (record->kind == JOURNAL_INTENT || record->kind == JOURNAL_LIVE_INTENT) {
         group->step = record->intent.step;
+        group->live = record->kind == JOURNAL_LIVE_INTENT;
     } else if (record->kind == JOURNAL_COMMIT) {
         apply_commit(group, record);
     } else if (record->kind == JOURNAL_OUTCOME || record->kind == JOURNAL_REFUSE) {
@@ -256,10 +258,13 @@ static bool snapshot_open_ticket(const struct ledger_group *group, struct walk *
         walk->out->barrier.mark = group->barrier;
         return true;
     }
-    if (group->step > 0 && want(walk, JOURNAL_INTENT, group->config->name)) {
+    if (group->step > 0 &&
+        want(walk, group->live ? JOURNAL_LIVE_INTENT : JOURNAL_INTENT, group->config->name)) {
         memcpy(walk->out->intent.ticket_uid, group->ticket.uid,
                sizeof walk->out->intent.ticket_uid);
         walk->out->intent.step = group->step;
+        walk->out->intent.from = group->ticket.from;
+        walk->out->intent.to = group->ticket.to;
         return true;
     }
     if (group->ticket_committed && want(walk, JOURNAL_COMMIT, group->config->name)) {

@@ -34,7 +34,8 @@ struct ledger_group {
     bool open; /* A ticket was accepted and has no outcome yet. */
     struct agent_ticket ticket;
     struct journal_members ticket_members; /* When it was accepted. */
-    uint64_t step;                         /* Of the last INTENT; 0: none. */
+    uint64_t step;                         /* Of the last INTENT or LIVE_INTENT; 0: none. */
+    bool live; /* It was a LIVE_INTENT: gates may be open, on 'from' or on 'to'. */
     bool ticket_committed;
     enum journal_barrier barrier; /* Of a ticket of a barrier. */
 

@@ -19,6 +19,8 @@ const char *agent_op_name(enum agent_op_kind kind)
         [AGENT_OP_WARM] = "WARM",
         [AGENT_OP_SLEEP] = "SLEEP",
         [AGENT_OP_WAKE] = "WAKE",
+        [AGENT_OP_PREPARE] = "PREPARE",
+        [AGENT_OP_LIVE] = "LIVE",
     };
     return names[kind];
 }
@@ -26,5 +28,5 @@ const char *agent_op_name(enum agent_op_kind kind)
 bool agent_op_is_mutating(enum agent_op_kind kind)
 {
     return kind == AGENT_OP_UPDATE || kind == AGENT_OP_INVALIDATE || kind == AGENT_OP_LABEL ||
-           kind == AGENT_OP_SLEEP || kind == AGENT_OP_WAKE;
+           kind == AGENT_OP_SLEEP || kind == AGENT_OP_WAKE || kind == AGENT_OP_LIVE;
 }

@@ -32,6 +32,9 @@ enum agent_op_kind {
     AGENT_OP_WARM,  /* Leaves a known prefix in the cache, made with the old weights, for PROBE. */
     AGENT_OP_SLEEP, /* Drains, then releases weights and KV; read back. */
     AGENT_OP_WAKE,  /* Memory again; what it holds counts for nothing. */
+    AGENT_OP_PREPARE, /* All ranks hold a landed version beside the one that serves, checked. */
+    AGENT_OP_LIVE, /* What was prepared becomes resident on all ranks between two steps, or nothing
+                       * does; an engine that could end between the two ends itself. */
 };
 
 /* Same members as guard_gate. */
@@ -72,8 +75,8 @@ struct agent_op {
     bool check_kv;                        /* PROBE: old KV must not be found. */
     enum agent_in_flight in_flight;       /* PAUSE. */
     uint64_t drain_ns;                    /* SLEEP: the longest drain; then an abort. */
-    char digest[BATON_DIGEST_TEXT_BYTES]; /* UPDATE, READBACK: a landed version. */
-    struct agent_fence fence;             /* RAISE_FENCE, UPDATE. */
+    char digest[BATON_DIGEST_TEXT_BYTES]; /* UPDATE, READBACK, PREPARE, LIVE: a landed version. */
+    struct agent_fence fence;             /* RAISE_FENCE, UPDATE, PREPARE, LIVE. */
     char label[BATON_NAME_BYTES];         /* LABEL. */
 };
 
@@ -92,7 +95,9 @@ struct agent_engine_facts {
     enum agent_way_in way_in;
     char way_in_reason[BATON_TEXT_BYTES];
     bool guarded;
-    bool external_kv; /* It has a KV tier outside of itself. */
+    bool external_kv;                   /* It has a KV tier outside of itself. */
+    bool live;                          /* It takes PREPARE and LIVE. */
+    char live_reason[BATON_TEXT_BYTES]; /* Why it does or does not. */
     char label[BATON_TEXT_BYTES];
     bool paused;
     struct agent_fence fence;
@@ -100,7 +105,7 @@ struct agent_engine_facts {
     enum agent_level level;
 };
 
-/* Of UPDATE and READBACK; as engine_update. */
+/* Of UPDATE, READBACK, PREPARE (ok: prepared) and LIVE; as engine_update. */
 struct agent_update_result {
     bool ok;
     bool restored;

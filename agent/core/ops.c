@@ -55,6 +55,8 @@ static uint64_t limit_ns(const struct agent *agent, const struct group *group,
                    : AGENT_NEVER;
     case AGENT_OP_SLEEP:
     case AGENT_OP_WAKE:
+    case AGENT_OP_PREPARE:
+    case AGENT_OP_LIVE:
     case AGENT_OP_UPDATE: return AGENT_NEVER;
     case AGENT_OP_READBACK: return times->readback;
     }
@@ -141,7 +143,7 @@ void ops_start_part(struct agent *agent, struct group *group, struct engine *eng
     if (op->kind == AGENT_OP_SET_GATE && op->gate == AGENT_GATE_OPEN) {
         engine->maybe_open = true;
     }
-    if (op->kind == AGENT_OP_UPDATE) {
+    if (op->kind == AGENT_OP_UPDATE || op->kind == AGENT_OP_LIVE) {
         engine->touched = true;
         engine->restored = false;
         engine->resident[0] = '\0';
@@ -332,12 +334,21 @@ static enum fate judge_update(struct engine *engine, const struct agent_op *op,
     if (!baton_ok(&result->status) || !result->update.ok) {
         engine->resident[0] = '\0';
         engine->level = AGENT_LEVEL_NONE;
-        engine->restored = op->kind == AGENT_OP_UPDATE && result->update.restored;
+        engine->restored = op->kind != AGENT_OP_READBACK && result->update.restored;
         return FATE_REFUSED;
     }
     memcpy(engine->resident, op->digest, sizeof engine->resident);
     engine->level = result->update.level;
     return FATE_NONE;
+}
+
+/* Nothing is resident that was not before. */
+static enum fate judge_prepare(const struct agent_op_result *result)
+{
+    if (!result->update.in_step && result->answered && result->status.code != BATON_UNIMPLEMENTED) {
+        return FATE_STRAY;
+    }
+    return baton_ok(&result->status) && result->update.ok ? FATE_NONE : FATE_REFUSED;
 }
 
 static enum fate judge_gate(struct engine *engine, const struct agent_op *op,
@@ -401,7 +412,9 @@ static enum fate judge(struct agent *agent, struct engine *engine, const struct 
     switch (op->kind) {
     case AGENT_OP_SET_GATE: return judge_gate(engine, op, result);
     case AGENT_OP_UPDATE:
+    case AGENT_OP_LIVE:
     case AGENT_OP_READBACK: return judge_update(engine, op, result);
+    case AGENT_OP_PREPARE: return judge_prepare(result);
     case AGENT_OP_LABEL: return judge_label(engine, op, result);
     case AGENT_OP_PROBE:
         note_probe(group, engine, result);
@@ -434,7 +447,7 @@ static void note_times(struct group *group, const struct agent_op_result *result
     if (result->ended_ns > result->started_ns) {
         raise_to(&group->phase_engine_ns, result->ended_ns - result->started_ns);
     }
-    if (kind == AGENT_OP_UPDATE && group->phase == PHASE_UPDATE) {
+    if ((kind == AGENT_OP_UPDATE && group->phase == PHASE_UPDATE) || kind == AGENT_OP_LIVE) {
         raise_to(&group->phases.apply_ns, result->update.stage_ns + result->update.load_ns);
         raise_to(&group->phases.finalize_ns, result->update.finalize_ns);
         raise_to(&group->phases.verify_ns, result->update.verify_ns);

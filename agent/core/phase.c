@@ -103,7 +103,7 @@ static bool was_touched(const struct group *group, const struct engine *engine)
     return engine->touched;
 }
 
-/* The table of states (design 3; the live swap is not here).  A wait has no
+/* The table of states (design 3).  A wait has no
  * operation; all other rows are one operation by all engines that take part, at the same time.
  *
  * JOINING: gates shut, or being looked at.  ATTACH waits for the engines' first answers, then the
@@ -128,6 +128,14 @@ static bool was_touched(const struct group *group, const struct engine *engine)
  *   raises the step, so that a call that hangs does nothing when it wakes up; BACK_UPDATE,
  *   BACK_VERIFY; the REOPEN rows serve the old version again.  They follow a failed PAUSE too.  A
  *   failure is OUT, and the engine is recreated.
+ * APPLYING, of a live swap: the gates stay open.  LIVE_PREPARE has all ranks hold the version beside the
+ *   one that serves; a failure ends the ticket, since no weight was touched.  LIVE_INTENT is durable.
+ *   LIVE_SWAP is the one call; LIVE_VERIFY reads back; LIVE_CONFIRM reads the incarnation, and COMMIT is its
+ *   end.  Then LIVE_MARK (the page names the version, gates open), LABEL, PROBE and on as above.  Whatever
+ *   fails before COMMIT, and a restart of the agent: LIVE_FENCE makes a call that is still on its way
+ *   void, LIVE_KNOW_TO reads whether the ranks hold the new version (then LIVE_CONFIRM), LIVE_KNOW_FROM
+ *   whether they hold the old one (then it serves on, and the ticket ends).  Neither: RESTORING, where
+ *   BACK_SHUT and BACK_PAUSE come before INTENT.
  * OUT: OUT_SHUT shuts what can be shut; OUT waits for engines to be recreated or to come back.
  *   DRAIN_SHUT and DRAINED are away by an operator's will: nothing is paused, nothing is touched.
  *   DETACHED: this agent does not drive the group; engines and gates are as they were left.
@@ -241,6 +249,28 @@ static const struct phase_row ROWS[PHASE_COUNT] = {
                        flow_asleep_wait, NULL, NULL },
     [PHASE_WAKE] = { "WAKE", AGENT_GROUP_JOINING, PHASE_GATE_SHUT, AGENT_OP_WAKE, 0, 2, all, NULL,
                      flow_woken, flow_out },
+    [PHASE_LIVE_PREPARE] = { "LIVE_PREPARE", AGENT_GROUP_APPLYING, PHASE_GATE_MAY_OPEN,
+                             AGENT_OP_PREPARE, 0, 1, all, NULL, flow_live_prepared,
+                             flow_live_unready },
+    [PHASE_LIVE_SWAP] = { "LIVE_SWAP", AGENT_GROUP_APPLYING, PHASE_GATE_LIVE, AGENT_OP_LIVE, 0, 1,
+                          all, NULL, flow_live_swapped, flow_live_doubted },
+    [PHASE_LIVE_VERIFY] = { "LIVE_VERIFY", AGENT_GROUP_APPLYING, PHASE_GATE_LIVE, AGENT_OP_READBACK,
+                            0, 1, all, NULL, flow_live_verified, flow_live_doubted },
+    [PHASE_LIVE_CONFIRM] = { "LIVE_CONFIRM", AGENT_GROUP_APPLYING, PHASE_GATE_LIVE, AGENT_OP_HEALTH,
+                             0, 2, all, NULL, flow_live_confirmed, flow_live_doubted },
+    [PHASE_LIVE_MARK] = { "LIVE_MARK", AGENT_GROUP_RESUMING, PHASE_GATE_MAY_OPEN, AGENT_OP_SET_GATE,
+                          AGENT_GATE_OPEN, 3, guarded, NULL, flow_live_marked, flow_out },
+    [PHASE_LIVE_FENCE] = { "LIVE_FENCE", AGENT_GROUP_APPLYING, PHASE_GATE_LIVE,
+                           AGENT_OP_RAISE_FENCE, 0, 2, all, NULL, flow_live_fenced,
+                           flow_live_unknown },
+    [PHASE_LIVE_KNOW_TO] = { "LIVE_KNOW_TO", AGENT_GROUP_APPLYING, PHASE_GATE_LIVE,
+                             AGENT_OP_READBACK, 0, 1, all, NULL, flow_live_verified,
+                             flow_live_not_to },
+    [PHASE_LIVE_KNOW_FROM] = { "LIVE_KNOW_FROM", AGENT_GROUP_RESTORING, PHASE_GATE_LIVE,
+                               AGENT_OP_READBACK, 0, 1, all, NULL, flow_live_kept,
+                               flow_live_unknown },
+    [PHASE_BACK_PAUSE] = { "BACK_PAUSE", AGENT_GROUP_RESTORING, PHASE_GATE_SHUT, AGENT_OP_PAUSE, 0,
+                           2, all, NULL, flow_back_paused, flow_back_failed },
 };
 
 const struct phase_row *phase_row(enum phase phase)
@@ -283,6 +313,10 @@ static void account(struct agent *agent, struct group *group)
         [PHASE_OPEN_REST] = &phases->open_ns,
         [PHASE_OPEN_FIRST] = &phases->open_ns,
         [PHASE_COMMIT] = &phases->commit_ns,
+        [PHASE_LIVE_PREPARE] = &phases->stage_ns,
+        [PHASE_LIVE_VERIFY] = &phases->verify_ns,
+        [PHASE_LIVE_KNOW_TO] = &phases->verify_ns,
+        [PHASE_LIVE_MARK] = &phases->label_ns,
     };
     if (spans[group->phase] != NULL) {
         *spans[group->phase] += agent->now_ns - group->phase_began_ns;

@@ -64,6 +64,15 @@ enum phase {
     PHASE_SLEEPLESS,
     PHASE_ASLEEP,
     PHASE_WAKE,
+    PHASE_LIVE_PREPARE,
+    PHASE_LIVE_SWAP,
+    PHASE_LIVE_VERIFY,
+    PHASE_LIVE_CONFIRM,
+    PHASE_LIVE_MARK,
+    PHASE_LIVE_FENCE,
+    PHASE_LIVE_KNOW_TO,
+    PHASE_LIVE_KNOW_FROM,
+    PHASE_BACK_PAUSE,
     PHASE_COUNT
 };
 
@@ -72,6 +81,8 @@ enum phase_gate {
     PHASE_GATE_UNKNOWN,  /* They are being looked at, or being shut. */
     PHASE_GATE_SHUT,     /* None is open. */
     PHASE_GATE_MAY_OPEN, /* Some may be: all engines are resident at the committed version. */
+    PHASE_GATE_LIVE,     /* The engine's may be, under LIVE_INTENT: its ranks are uniformly on the
+                          * version that is committed or on the ticket's. */
 };
 
 /* What happens in a phase, or at its end. */

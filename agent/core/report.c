@@ -37,6 +37,9 @@ static void fill_engine(const struct group *group, const struct engine *engine,
 
 static bool serves(const struct group *group)
 {
+    if (flow_live_is_open(group)) {
+        return true;
+    }
     return group->phase == PHASE_SERVING || group->phase == PHASE_DRAIN ||
            group->phase == PHASE_SETTLE || group->phase == PHASE_WARM;
 }
@@ -107,6 +110,9 @@ static void fill_group(struct agent *agent, struct group *group, struct agent_gr
     out->barrier = flow_barrier_stand(group);
     out->can_restore =
         tickets_can_restore(agent, group, &ledger->committed) && peers_can_restore(group);
+    const char *obstacle = flow_live_obstacle(group);
+    out->can_swap_live = obstacle == NULL;
+    out->live_reason = obstacle != NULL ? obstacle : group->engines[0].facts.live_reason;
     fill_staging(agent, group, out);
     report_engines(agent, group, out);
     group->changed = false;

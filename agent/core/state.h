@@ -184,6 +184,7 @@ struct group {
     bool not_drained;    /* A hook before the pause failed. */
     bool drain_expired;  /* Its expiry action is under way or done. */
     uint64_t barrier_ns; /* Waited for the other groups of a barrier. */
+    bool live_doubted;   /* It was asked once what a live swap left behind. */
     struct agent_probe_result probe;
 
     char unfit_digest[BATON_DIGEST_TEXT_BYTES];

@@ -99,6 +99,7 @@ struct agent_policy {
     uint32_t hooks_count;
     struct agent_hook hooks[BATON_HOOKS_MAX];
     uint64_t barrier_deadline_ns; /* Of a barrier: to be shut; twice as long for each word. */
+    bool live; /* The gate stays open; of a rejoin it says nothing.  See flow_live.c. */
     /* What this agent cannot read of it (a newer controller's word); such a ticket is refused. */
     char unreadable[AGENT_UNREADABLE_BYTES];
 };

@@ -111,6 +111,25 @@ static const char *rejoin_objection(const struct group *group)
     return waits ? NULL : "a rejoin ticket is for a group that is OUT or JOINING; this one serves";
 }
 
+/* Never a pause instead: whoever names live does not want one. */
+static const char *live_objection(const struct group *group, const struct agent_ticket *ticket)
+{
+    const struct agent_policy *policy = &ticket->policy;
+    if (!policy->live) {
+        return NULL;
+    }
+    if (policy->in_flight != AGENT_IN_FLIGHT_KEEP || policy->kv != AGENT_KV_KEEP) {
+        return "policy.mode: live is possible with in_flight keep and kv keep only";
+    }
+    if (ticket->barrier) {
+        return "policy.mode: live is not possible in a barrier, which shuts all groups";
+    }
+    if (policy->hooks_count > 0) {
+        return "policy.mode: live is not possible with hooks: no gate shuts";
+    }
+    return flow_live_obstacle(group);
+}
+
 static const char *swap_objection(const struct agent *agent, const struct group *group,
                                   const struct agent_ticket *ticket)
 {
@@ -124,7 +143,7 @@ static const char *swap_objection(const struct agent *agent, const struct group 
         return "no restore source: the version that is served is neither landed here nor the "
                "engines' boot checkpoint, and the policy does not say allowRecreate";
     }
-    return NULL;
+    return live_objection(group, ticket);
 }
 
 bool tickets_consider(struct agent *agent, struct group *group)

@@ -529,6 +529,20 @@ static struct baton_status identity_check(const json_t *value, uint32_t rank, ui
     return baton_status_ok();
 }
 
+/* A plug-in of before does not tell. */
+static struct baton_status live_fill(const json_t *value, uint32_t rank, struct answer_rank *out)
+{
+    static const char older[] = "the engine's plug-in is older than live swaps";
+    const json_t *live = json_object_get(value, "live");
+    out->live = json_is_true(live);
+    memcpy(out->live_why, older, sizeof older);
+    if (live == NULL) {
+        return baton_status_ok();
+    }
+    text_or_empty(json_object_get(value, "live_why"), out->live_why, sizeof out->live_why);
+    return json_is_boolean(live) ? baton_status_ok() : bad_member(rank, "report", "live");
+}
+
 static struct baton_status rank_fill(const json_t *value, uint32_t rank, uint32_t ranks,
                                      struct answer_rank *out)
 {
@@ -554,6 +568,9 @@ static struct baton_status rank_fill(const json_t *value, uint32_t rank, uint32_
     }
     if (baton_ok(&st)) {
         st = resident_fill(json_object_get(value, "resident"), rank, out);
+    }
+    if (baton_ok(&st)) {
+        st = live_fill(value, rank, out);
     }
     if (baton_ok(&st)) {
         st = times_fill(json_object_get(value, "seconds"), rank, out);

@@ -43,6 +43,8 @@ struct answer_rank {
     struct answer_part readback;
     char resident_digest[BATON_DIGEST_TEXT_BYTES]; /* Empty: null. */
     enum engine_level resident_level;
+    bool live; /* It takes baton_prepare and baton_live; one that does not tell does not. */
+    char live_why[BATON_TEXT_BYTES];
     double stage_s;
     double load_s;
     double finalize_s;

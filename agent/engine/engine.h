@@ -62,10 +62,12 @@ struct engine_facts {
     enum engine_way_in way_in;
     char way_in_reason[BATON_TEXT_BYTES];
     bool guarded;
-    bool salt;                    /* The guard salts requests by version. */
-    bool external_kv;             /* KV leaves the engine: a connector is configured. */
-    enum guard_gate gate;         /* As the guard reads it. */
-    char label[BATON_TEXT_BYTES]; /* "-": it has none. */
+    bool salt;                          /* The guard salts requests by version. */
+    bool external_kv;                   /* KV leaves the engine: a connector is configured. */
+    bool live;                          /* It takes prepare and swap_live. */
+    char live_reason[BATON_TEXT_BYTES]; /* Why it does or does not. */
+    enum guard_gate gate;               /* As the guard reads it. */
+    char label[BATON_TEXT_BYTES];       /* "-": it has none. */
     bool paused;
     bool sleeping;
     bool session_open;         /* A weight update was begun and not finished. */
@@ -159,6 +161,17 @@ struct engine_adapter {
     struct baton_status (*update)(struct engine *engine, const char *landing, const char *digest,
                                   const struct engine_fence *fence, uint64_t deadline_ns,
                                   struct engine_update *result);
+    /* Has every rank hold the version in 'landing' beside the one that it serves, checked, for
+     * swap_live.  The engine serves on; no weight is touched.  OK: all ranks hold it under 'fence'. */
+    struct baton_status (*prepare)(struct engine *engine, const char *landing, const char *digest,
+                                   const struct engine_fence *fence, uint64_t deadline_ns,
+                                   struct engine_update *result);
+    /* Makes what was prepared resident, in one call between two steps of the serving engine: all ranks
+     * do or none does.  'fence' is one of the same ticket, above that of prepare.  Not OK and
+     * 'restored': all ranks are as before; an engine that can be neither ends its process. */
+    struct baton_status (*swap_live)(struct engine *engine, const char *digest,
+                                     const struct engine_fence *fence, uint64_t deadline_ns,
+                                     struct engine_update *result);
     /* Compares the resident weights with 'landing'.  Changes nothing. */
     struct baton_status (*readback)(struct engine *engine, const char *landing, const char *digest,
                                     uint64_t deadline_ns, struct engine_update *result);

@@ -1,7 +1,7 @@
 /* vllm.h -- internal to the adapter "vllm": its state, and the calls that its parts share.
  *
  * The adapter speaks the HTTP contract of vLLM in development mode, which tests/miniengine keeps too
- * (deploy/docs/engine-contract.md).  One file a subject: vllm_attach, vllm_pause, vllm_update,
+ * (deploy/docs/engine-contract.md).  One file a subject: vllm_attach, vllm_pause, vllm_update, vllm_live,
  * vllm_reload, vllm_label, vllm_probe; vllm.c holds the table.
  *
  * Depends on: api/base, engine.h, http.h, answer.h, guard.h.  Included by: vllm*.c.
@@ -80,6 +80,10 @@ struct baton_status vllm_empty(struct engine *engine, struct engine_gate_state *
                                uint64_t deadline_ns);
 struct baton_status vllm_is_paused(struct engine *engine, uint64_t deadline_ns, bool *out);
 
+/* Never both "ok" and a failure: a caller that looks at one of them sees the truth. */
+struct baton_status vllm_conclude(struct engine *engine, struct baton_status st, const char *what,
+                                  struct engine_update *result);
+
 /* The operations of the table. */
 struct baton_status vllm_attach(struct engine *engine, uint64_t deadline_ns,
                                 struct engine_facts *facts);
@@ -94,6 +98,12 @@ struct baton_status vllm_pause(struct engine *engine, enum engine_in_flight mode
 struct baton_status vllm_update(struct engine *engine, const char *landing, const char *digest,
                                 const struct engine_fence *fence, uint64_t deadline_ns,
                                 struct engine_update *result);
+struct baton_status vllm_prepare(struct engine *engine, const char *landing, const char *digest,
+                                 const struct engine_fence *fence, uint64_t deadline_ns,
+                                 struct engine_update *result);
+struct baton_status vllm_swap_live(struct engine *engine, const char *digest,
+                                   const struct engine_fence *fence, uint64_t deadline_ns,
+                                   struct engine_update *result);
 struct baton_status vllm_readback(struct engine *engine, const char *landing, const char *digest,
                                   uint64_t deadline_ns, struct engine_update *result);
 struct baton_status vllm_invalidate(struct engine *engine, uint64_t deadline_ns);

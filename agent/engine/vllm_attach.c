@@ -189,10 +189,16 @@ static void facts_from_report(const struct answer_report *report, struct engine_
     const struct answer_rank *first = &report->ranks[0];
     facts->fence = first->fence;
     facts->level = first->resident_level;
+    facts->live = first->live;
+    memcpy(facts->live_reason, first->live_why, sizeof facts->live_reason);
     memcpy(facts->resident_digest, first->resident_digest, sizeof facts->resident_digest);
     for (uint32_t i = 0; i < report->ranks_count; i++) {
         const struct answer_rank *rank = &report->ranks[i];
         facts->session_open = facts->session_open || rank->session;
+        if (facts->live && !rank->live) {
+            facts->live = false;
+            memcpy(facts->live_reason, rank->live_why, sizeof facts->live_reason);
+        }
         facts->fence = fence_below(&rank->fence, &facts->fence) ? rank->fence : facts->fence;
         facts->level = rank->resident_level < facts->level ? rank->resident_level : facts->level;
         if (strcmp(rank->resident_digest, facts->resident_digest) != 0) {
@@ -240,6 +246,8 @@ static struct baton_status try_reload(struct engine *engine, const struct answer
         return finding(engine, st, facts);
     }
     engine->found.way_in = ENGINE_WAY_IN_RELOAD;
+    (void)snprintf(facts->live_reason, sizeof facts->live_reason,
+                   "the engine has no weight-transfer backend baton");
     reason_set(facts, "weight-transfer backend is \"%s\", not \"baton\": reload_weights",
                server->backend[0] != '\0' ? server->backend : "none");
     return st;

@@ -196,9 +196,8 @@ static struct baton_status ready_check(struct engine *engine, uint64_t deadline_
     return st;
 }
 
-/* Never both "ok" and a failure: a caller that looks at one of them sees the truth. */
-static struct baton_status conclude(struct engine *engine, struct baton_status st, const char *what,
-                                    struct engine_update *result)
+struct baton_status vllm_conclude(struct engine *engine, struct baton_status st, const char *what,
+                                  struct engine_update *result)
 {
     if (!baton_ok(&st)) {
         result->ok = false;
@@ -223,7 +222,7 @@ struct baton_status vllm_update(struct engine *engine, const char *landing, cons
     struct baton_status st = ready_check(engine, deadline_ns);
     if (!baton_ok(&st)) {
         result->restored = st.reason == BATON_REASON_HELD;
-        return conclude(engine, st, "update", result);
+        return vllm_conclude(engine, st, "update", result);
     }
     switch (engine->found.way_in) {
     case ENGINE_WAY_IN_PLUGIN: st = run(&update); break;
@@ -236,7 +235,7 @@ struct baton_status vllm_update(struct engine *engine, const char *landing, cons
                                "the engine has no way in; attach says why");
         break;
     }
-    return conclude(engine, st, "update", result);
+    return vllm_conclude(engine, st, "update", result);
 }
 
 static char *readback_kwargs(const char *landing, const char *digest)
@@ -275,14 +274,14 @@ struct baton_status vllm_readback(struct engine *engine, const char *landing, co
     http_begin(engine->http);
     *result = (struct engine_update){ .answered = true, .in_step = true, .error_rank = -1 };
     if (engine->found.way_in != ENGINE_WAY_IN_PLUGIN) {
-        return conclude(engine,
-                        baton_status_make(BATON_UNIMPLEMENTED, BATON_REASON_INCOMPATIBLE,
-                                          "weights cannot be read back without the plug-in"),
-                        "read back", result);
+        return vllm_conclude(engine,
+                             baton_status_make(BATON_UNIMPLEMENTED, BATON_REASON_INCOMPATIBLE,
+                                               "weights cannot be read back without the plug-in"),
+                             "read back", result);
     }
     struct baton_status st = vllm_same_life(engine, deadline_ns);
     if (baton_ok(&st)) {
         st = readback_do(engine, landing, digest, deadline_ns, result);
     }
-    return conclude(engine, st, "read back", result);
+    return vllm_conclude(engine, st, "read back", result);
 }

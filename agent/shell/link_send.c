@@ -79,6 +79,7 @@ static Baton__V1__SwapPolicy *policy_message(const struct agent_policy *policy, 
     message->drain_deadline_ms = policy->drain_deadline_ns / BATON_NS_PER_MS;
     message->barrier_deadline_ms = policy->barrier_deadline_ns / BATON_NS_PER_MS;
     message->allow_recreate = policy->allow_recreate;
+    message->mode = baton_wire_text(root, policy->live ? "live" : "pause");
     add_hooks(policy, message, root);
     return message;
 }
@@ -140,6 +141,8 @@ static Baton__V1__GroupReport *group_message(const struct agent_group_report *gr
     message->blocked = baton_wire_text(root, group->blocked);
     message->can_restore = group->can_restore;
     message->advisory = group->advisory;
+    message->can_swap_live = group->can_swap_live;
+    message->live_reason = baton_wire_text(root, group->live_reason);
     message->barrier = (Baton__V1__BarrierStand)group->barrier;
     message->committed_version =
         group->committed_goal != NULL ? link_goal_message(group->committed_goal, root) : NULL;

@@ -190,6 +190,7 @@ static struct baton_status policy_from(const Baton__V1__SwapPolicy *from, struct
     static const char *const arrivals[] = { "hold", "refuse" };
     static const char *const kv[] = { "flush", "salt", "keep" };
     static const char *const expiry[] = { "giveUp", "abort", "keep", "" };
+    static const char *const mode[] = { "pause", "live", "" };
     if (from == NULL) {
         return message_bad("policy", "is missing");
     }
@@ -204,6 +205,7 @@ static struct baton_status policy_from(const Baton__V1__SwapPolicy *from, struct
         { "policy.arrivals", arrivals, 2, from->arrivals, 0 },
         { "policy.kv", kv, 3, from->kv, 0 },
         { "policy.drain_expiry", expiry, 4, from->drain_expiry, 0 },
+        { "policy.mode", mode, 3, from->mode, 0 },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (!find_word(rows[i].words, rows[i].count, rows[i].word, &rows[i].number)) {
@@ -218,6 +220,7 @@ static struct baton_status policy_from(const Baton__V1__SwapPolicy *from, struct
                                .swap_deadline_ns = from->swap_deadline_ms * BATON_NS_PER_MS,
                                .drain_deadline_ns = from->drain_deadline_ms * BATON_NS_PER_MS,
                                .allow_recreate = from->allow_recreate,
+                               .live = rows[4].number == 1,
                                .barrier_deadline_ns = from->barrier_deadline_ms * BATON_NS_PER_MS };
     return hooks_from(from, out);
 }

@@ -62,6 +62,8 @@ static void take_facts(const struct engine_facts *from, struct agent_engine_fact
     facts->guarded = from->guarded;
     facts->salt = from->salt;
     facts->external_kv = from->external_kv;
+    facts->live = from->live;
+    (void)baton_text_copy(facts->live_reason, sizeof(facts->live_reason), from->live_reason);
     facts->paused = from->paused;
     facts->fence = fence_from(&from->fence);
     facts->level = (enum agent_level)from->level;
@@ -118,6 +120,12 @@ static void run_update(const struct run *run)
     if (run->op->kind == AGENT_OP_UPDATE) {
         run->out->status = run->adapter->update(run->engine, run->landing, run->op->digest, &fence,
                                                 run->op->deadline_ns, &update);
+    } else if (run->op->kind == AGENT_OP_PREPARE) {
+        run->out->status = run->adapter->prepare(run->engine, run->landing, run->op->digest, &fence,
+                                                 run->op->deadline_ns, &update);
+    } else if (run->op->kind == AGENT_OP_LIVE) {
+        run->out->status = run->adapter->swap_live(run->engine, run->op->digest, &fence,
+                                                   run->op->deadline_ns, &update);
     } else {
         run->out->status = run->adapter->readback(run->engine, run->landing, run->op->digest,
                                                   run->op->deadline_ns, &update);
@@ -207,6 +215,8 @@ static void dispatch(const struct run *run)
         note_answered(run);
         break;
     case AGENT_OP_UPDATE:
+    case AGENT_OP_PREPARE:
+    case AGENT_OP_LIVE:
     case AGENT_OP_READBACK: run_update(run); break;
     case AGENT_OP_INVALIDATE:
         run->out->status = adapter->invalidate(run->engine, op->deadline_ns);

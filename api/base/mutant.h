@@ -44,6 +44,8 @@ enum {
     MUTANT_SLEEP_BELIEVED,      /* Takes an engine for asleep that did not say so. */
     MUTANT_WAKE_TRUSTS,         /* Serves what is left after a sleep. */
     MUTANT_DOUBT_GUESSED,       /* In doubt takes the old version, whatever members committed. */
+    MUTANT_LIVE_UNREAD,         /* Commits a live swap without reading back. */
+    MUTANT_LIVE_UNJOURNALED,    /* Begins one without LIVE_INTENT. */
 
     /* Controller. */
     MUTANT_TICKET_UNSTORED,   /* Sends a ticket that is not in the store. */

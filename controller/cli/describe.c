@@ -91,6 +91,9 @@ static void print_swap(const Baton__V1__SwapRecord *swap)
     if (swap->references_missed != 0) {
         row("missed", swap->reference_message);
     }
+    if (swap->mode[0] != '\0') {
+        row("mode", swap->mode);
+    }
     print_requests(swap);
     print_phases(swap->phases);
 }
@@ -161,6 +164,9 @@ static void print_group(const void *item)
                    (unsigned long long)g->lag_seconds);
     row("lag", text);
     row("gate", g->gate_open ? "open" : "shut");
+    (void)snprintf(text, sizeof(text), "%s%s%.150s", g->can_swap_live ? "can" : "cannot",
+                   g->live_reason[0] != '\0' ? ": " : "", g->live_reason);
+    row("swap live", text);
     print_apart(g);
     row("verified", cli_text_enum(&baton__v1__verify_level__descriptor, (int)g->verify_level));
     if (g->blocked_reason != 0) {

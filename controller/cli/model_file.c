@@ -47,7 +47,7 @@ struct file_update {
     struct file_step *canary;
     unsigned checks_count, canary_count;
     char *trigger, *strategy, *max_unavailable, *progress_deadline, *in_flight, *kv, *arrivals;
-    char *swap_deadline, *drain_deadline, *mass_loss, *drain_expiry, *non_finite;
+    char *swap_deadline, *drain_deadline, *mass_loss, *drain_expiry, *non_finite, *swap_mode;
     bool allow_recreate;
     struct file_staleness staleness;
     struct file_sessions sessions;
@@ -144,6 +144,7 @@ static const cyaml_schema_field_t update_fields[] = {
     TEXT("massLoss", struct file_update, mass_loss),
     TEXT("drainExpiry", struct file_update, drain_expiry),
     TEXT("nonFinite", struct file_update, non_finite),
+    TEXT("swapMode", struct file_update, swap_mode),
     CYAML_FIELD_BOOL("allowRecreate", CYAML_FLAG_OPTIONAL, struct file_update, allow_recreate),
     CYAML_FIELD_MAPPING("staleness", CYAML_FLAG_OPTIONAL, struct file_update, staleness,
                         file_staleness_fields),
@@ -327,6 +328,7 @@ static struct baton_status fill(const struct file_model *file,
     policy->arrivals = text_of(request, update->arrivals);
     policy->drain_expiry = text_of(request, update->drain_expiry);
     policy->non_finite = text_of(request, update->non_finite);
+    policy->swap_mode = text_of(request, update->swap_mode);
     policy->allow_recreate = update->allow_recreate;
     policy->barrier = baton_wire_part(request, &baton__v1__barrier_policy__descriptor);
     policy->barrier->quorum = text_of(request, update->barrier.quorum);

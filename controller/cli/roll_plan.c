@@ -69,10 +69,20 @@ static void plan_restore(const void *item, char *out)
     CELL(out, "unknown");
 }
 
+static void plan_mode(const void *item, char *out)
+{
+    const char *mode = ((const Baton__V1__PlanGroup *)item)->mode;
+    CELL(out, "%.20s", mode[0] != '\0' ? mode : "pause");
+}
+
 static void plan_pause(const void *item, char *out)
 {
     const Baton__V1__PlanGroup *group = item;
     char text[CLI_CELL_BYTES];
+    if (strcmp(group->mode, "live") == 0) {
+        CELL(out, "none");
+        return;
+    }
     text_measured(group->pause, text);
     CELL(out, "%s%.100s", group->estimated_by_model ? "~" : "", text);
 }
@@ -99,11 +109,11 @@ static void plan_message(const void *item, char *out)
 }
 
 static const struct cli_column columns[] = {
-    { "WAVE", false, plan_wave },       { "GROUP", false, plan_group },
-    { "FROM", false, plan_from },       { "MEMORY", false, plan_memory },
-    { "RESTORE", false, plan_restore }, { "PAUSE", false, plan_pause },
-    { "STAGE", false, plan_stage },     { "WILL BLOCK", false, plan_blocked },
-    { "WHY", true, plan_message },
+    { "WAVE", false, plan_wave },          { "GROUP", false, plan_group },
+    { "FROM", false, plan_from },          { "MEMORY", false, plan_memory },
+    { "RESTORE", false, plan_restore },    { "MODE", false, plan_mode },
+    { "PAUSE", false, plan_pause },        { "STAGE", false, plan_stage },
+    { "WILL BLOCK", false, plan_blocked }, { "WHY", true, plan_message },
 };
 
 static const struct cli_kind plan_kind = { .plural = "groups",

@@ -19,6 +19,7 @@
  *  15. STAGING                 the bytes are being landed
  *  16. SWAP_FAILED             the last ticket failed; the next one waits
  *  17. NO_RESTORE_SOURCE       a failure could not be undone (rule 7)
+ *  17a. LIVE_IMPOSSIBLE        the policy says live, and it cannot
  *  18. SESSION_LEASES          sessions need it as it is (for a time)
  *  19. MASS_LOSS               too many others are lost, although the budget would have room
  *  20. SOAKING, CHECK_PENDING, CHECK_FAILED, CANARY_HOLD
@@ -132,6 +133,9 @@ static enum blocked_reason reason_in_roll(const struct controller *core, const s
     bool restorable = group->live.can_restore || model->r.policy.swap.allow_recreate;
     if (!restorable) {
         return BLOCKED_NO_RESTORE_SOURCE;
+    }
+    if (group_lacks_live(model, group)) {
+        return BLOCKED_LIVE_IMPOSSIBLE;
     }
     if (sessions_hold(core, model, group)) {
         return BLOCKED_SESSION_LEASES;
@@ -359,6 +363,14 @@ static void explain_sessions(const struct controller *core, const struct group *
                 (unsigned long long)(model->r.policy.sessions.max_hold_ms / 1000));
 }
 
+static void explain_live(const struct group *group, char out[BATON_TEXT_BYTES])
+{
+    const char *why = group->live.live_reason;
+    text_format(out, BATON_TEXT_BYTES,
+                "%.170s; it is not paused instead: set spec.update.swapMode: pause",
+                why[0] != '\0' ? why : "its agent does not say that it can swap live");
+}
+
 void blocked_explain(const struct controller *core, const struct group *group,
                      enum blocked_reason reason, char out[BATON_TEXT_BYTES])
 {
@@ -373,6 +385,7 @@ void blocked_explain(const struct controller *core, const struct group *group,
     case BLOCKED_STAGING: explain_staging(group, out); return;
     case BLOCKED_AGENT_UNKNOWN: explain_agent(core, group, out); return;
     case BLOCKED_GROUP_ASLEEP: sleep_explain(group, out); return;
+    case BLOCKED_LIVE_IMPOSSIBLE: explain_live(group, out); return;
     case BLOCKED_GROUP_CORDONED:
     case BLOCKED_GROUP_PINNED: explain_operator(group, reason, out); return;
     case BLOCKED_MASS_LOSS: explain_loss(model, out); return;

@@ -590,6 +590,8 @@ bool group_swaps_unknown(const struct group *group);
 bool group_sleeps(const struct group *group);
 /* Gate open, serving. */
 bool group_is_available(const struct group *group);
+/* The policy says live, and it cannot: it gets no ticket of a roll. */
+bool group_lacks_live(const struct model *model, const struct group *group);
 /* Target by design 3; 0: none. */
 uint64_t group_target(const struct controller *core, const struct model *model,
                       const struct group *group);

@@ -81,6 +81,8 @@ struct group_report {
     char blocked[RECORD_WORD_BYTES]; /* A word of words_blocked, or empty. */
     bool can_restore;
     bool advisory;
+    bool can_swap_live;
+    char live_reason[BATON_TEXT_BYTES]; /* Why it can or cannot. */
     enum barrier_stand barrier;
     uint32_t engines_count;
     const struct engine_info *engines;
@@ -289,6 +291,7 @@ struct policy_spec {
     int64_t slots_ttl_ms;
     struct roll_spec roll;
     const char *drain_expiry;
+    const char *swap_mode;
     const struct policy_hook_spec *hooks;
     size_t hooks_count;
 };

@@ -284,6 +284,12 @@ bool group_is_available(const struct group *group)
     return false;
 }
 
+bool group_lacks_live(const struct model *model, const struct group *group)
+{
+    return model->r.policy.swap.mode == POLICY_MODE_LIVE && group->known &&
+           !group->live.can_swap_live;
+}
+
 uint64_t group_target(const struct controller *core, const struct model *model,
                       const struct group *group)
 {

@@ -89,8 +89,8 @@ static bool is_on_its_way(const struct controller *core, const struct model *mod
                      group_is_on(core, group, model->active->r.to_seq);
     bool restorable = group->live.can_restore || model->r.policy.swap.allow_recreate;
     return !out_of_it && group_is_available(group) && restorable &&
-           group->live.state != GROUP_STATE_STAGE_FAILED && group->live.blocked[0] == '\0' &&
-           core->now_ns >= group->retry_ns;
+           !group_lacks_live(model, group) && group->live.state != GROUP_STATE_STAGE_FAILED &&
+           group->live.blocked[0] == '\0' && core->now_ns >= group->retry_ns;
 }
 
 const struct group *order_first(const struct controller *core, const struct model *model)

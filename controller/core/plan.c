@@ -87,6 +87,8 @@ static void fill_blocked(const struct controller *core, const struct model *mode
         item->blocked_reason = BLOCKED_NO_MEMORY;
     } else if (passing && item->restore == PLAN_RESTORE_NONE && group_committed(group) != 0) {
         item->blocked_reason = BLOCKED_NO_RESTORE_SOURCE;
+    } else if (passing && group_committed(group) != 0 && group_lacks_live(model, group)) {
+        item->blocked_reason = BLOCKED_LIVE_IMPOSSIBLE;
     }
     explain(core, group, item);
 }
@@ -97,7 +99,8 @@ static void fill_times(const struct model *model, const struct group *group,
     const struct swap_record *last = &group->r.last_swap;
     bool own =
         group->r.swapped && last->outcome == SWAP_OUTCOME_COMMITTED && last->phases.shut_ns != 0;
-    item->pause_ns = own ? last->phases.shut_ns : model->measure.pause_ns;
+    bool live = item->mode == POLICY_MODE_LIVE; /* Nothing is shut. */
+    item->pause_ns = live ? 0 : own ? last->phases.shut_ns : model->measure.pause_ns;
     item->stage_ns = own ? last->phases.stage_ns : model->measure.stage_ns;
     item->estimated_by_model = !own && item->pause_ns != 0;
 }
@@ -109,6 +112,9 @@ static void fill_group(const struct controller *core, const struct model *model,
     *item = (struct plan_group){ .group = &group->r, .from_seq = group_committed(group) };
     item->memory = memory_of(core, group, version, &item->free_bytes);
     item->restore = restore_of(model, group);
+    item->mode = item->from_seq != 0 && model->r.policy.swap.mode == POLICY_MODE_LIVE
+                     ? POLICY_MODE_LIVE
+                     : POLICY_MODE_PAUSE;
     fill_times(model, group, item);
     if (!group_is_on(core, group, version->r.seq)) {
         fill_blocked(core, model, group, item);

@@ -49,6 +49,7 @@ static struct baton_status parse_words(struct call *call, struct update_policy *
         { "spec.update.drainExpiry", &words_drain_expiry, spec->drain_expiry,
           POLICY_DRAIN_EXPIRY_GIVE_UP },
         { "spec.update.nonFinite", &words_non_finite, spec->non_finite, POLICY_NON_FINITE_REFUSE },
+        { "spec.update.swapMode", &words_swap_mode, spec->swap_mode, POLICY_MODE_PAUSE },
     };
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         struct baton_status st =
@@ -64,6 +65,7 @@ static struct baton_status parse_words(struct call *call, struct update_policy *
     out->swap.arrivals = (enum policy_arrivals)keys[4].number;
     out->swap.drain_expiry = (enum policy_drain_expiry)keys[5].number;
     out->non_finite = (enum policy_non_finite)keys[6].number;
+    out->swap.mode = (enum policy_mode)keys[7].number;
     return baton_status_ok();
 }
 
@@ -91,6 +93,35 @@ static struct baton_status check_together(struct call *call, const struct swap_p
                               "comes into its own",
                               (unsigned long long)swap->drain_deadline_ms,
                               (unsigned long long)swap->swap_deadline_ms);
+    }
+    return baton_status_ok();
+}
+
+/* Live means that nothing is shut and nothing is dropped; what asks for either contradicts it. */
+static struct baton_status check_live(struct call *call, const struct update_policy *policy)
+{
+    static const char field[] = "spec.update.swapMode";
+    const struct swap_policy *swap = &policy->swap;
+    if (swap->mode != POLICY_MODE_LIVE) {
+        return baton_status_ok();
+    }
+    if (swap->in_flight != POLICY_IN_FLIGHT_KEEP) {
+        return call_bad_field(call, field, "\"live\" is possible with inFlight \"keep\" only");
+    }
+    if (swap->kv != POLICY_KV_KEEP) {
+        return call_bad_field(call, field,
+                              "\"live\" is possible with kv \"keep\" only: requests in progress go "
+                              "on with the KV that they have");
+    }
+    if (policy->strategy == POLICY_STRATEGY_BARRIER) {
+        return call_bad_field(call, field,
+                              "\"live\" is not possible with strategy \"Barrier\", which shuts all "
+                              "groups");
+    }
+    if (swap->hooks_count > 0) {
+        return call_bad_field(call, field,
+                              "\"live\" is not possible with hooks: no gate shuts, so there is "
+                              "nothing that routers could drain");
     }
     return baton_status_ok();
 }
@@ -272,6 +303,9 @@ struct baton_status policy_parse(struct call *call, struct update_policy *out)
     if (baton_ok(&st)) {
         st = check_together(call, &policy.swap);
     }
+    if (baton_ok(&st)) {
+        st = check_live(call, &policy);
+    }
     policy.swap.allow_recreate = call->request->body.apply.allow_recreate;
     if (baton_ok(&st)) {
         st = policy_parse_roll(call, &policy);
@@ -299,7 +333,7 @@ static bool swap_equal(const struct swap_policy *a, const struct swap_policy *b)
            a->swap_deadline_ms == b->swap_deadline_ms &&
            a->drain_deadline_ms == b->drain_deadline_ms && a->allow_recreate == b->allow_recreate &&
            a->barrier_deadline_ms == b->barrier_deadline_ms && a->drain_expiry == b->drain_expiry &&
-           hooks_equal(a, b);
+           a->mode == b->mode && hooks_equal(a, b);
 }
 
 bool policy_equal(const struct update_policy *a, const struct update_policy *b)

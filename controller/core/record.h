@@ -58,6 +58,7 @@ enum check_compare {
 enum policy_strategy { POLICY_STRATEGY_ROLLING = 1, POLICY_STRATEGY_BARRIER };
 enum policy_in_flight { POLICY_IN_FLIGHT_KEEP = 1, POLICY_IN_FLIGHT_WAIT, POLICY_IN_FLIGHT_ABORT };
 enum policy_kv { POLICY_KV_FLUSH = 1, POLICY_KV_SALT, POLICY_KV_KEEP };
+enum policy_mode { POLICY_MODE_PAUSE = 1, POLICY_MODE_LIVE };
 enum policy_drain_expiry {
     POLICY_DRAIN_EXPIRY_GIVE_UP = 1,
     POLICY_DRAIN_EXPIRY_ABORT,
@@ -85,6 +86,7 @@ struct swap_policy {
     struct hook_policy hooks[BATON_HOOKS_MAX];
     enum policy_drain_expiry drain_expiry; /* 0: of an older store, GIVE_UP. */
     uint64_t barrier_deadline_ms;          /* Of strategy Barrier: to be shut. */
+    enum policy_mode mode;                 /* 0: of an older store, PAUSE. */
 };
 
 /* Units of lag, all counted along the lineage (lag.h). */
@@ -406,6 +408,7 @@ struct swap_record {
     bool router_not_drained;
     enum policy_in_flight in_flight; /* Of the ticket; 0: of an older store. */
     enum policy_kv kv;
+    enum policy_mode mode;
 };
 
 struct group_record {

@@ -32,8 +32,9 @@ bool ticket_is_ready(const struct controller *core, const struct model *model,
     }
     /* Rule 7: no ticket unless 'from' can be put back, or the policy says that it need not. */
     bool restorable = group->live.can_restore || model->r.policy.swap.allow_recreate;
-    return group->live.state == GROUP_STATE_STAGED && group->live.staging_seq == roll->r.to_seq &&
-           restorable && !group_is_on(core, group, roll->r.to_seq) &&
+    return !group_lacks_live(model, group) && group->live.state == GROUP_STATE_STAGED &&
+           group->live.staging_seq == roll->r.to_seq && restorable &&
+           !group_is_on(core, group, roll->r.to_seq) &&
            version_find(core, model->r.name, roll->r.to_seq) != NULL &&
            !quarantine_holds(core, model->r.name, roll->r.to_seq);
 }
@@ -282,6 +283,7 @@ static void close_with(struct controller *core, struct group *group,
     record.to_seq = group->r.ticket.to_seq;
     record.in_flight = group->r.ticket.policy.in_flight;
     record.kv = group->r.ticket.policy.kv;
+    record.mode = group->r.ticket.rejoin ? POLICY_MODE_PAUSE : group->r.ticket.policy.mode;
     if (words_get(&words_swap_outcome, (uint32_t)record.outcome)[0] == '\0') {
         record.outcome = SWAP_OUTCOME_OUT; /* Unknown to us: the group counts until it serves. */
     }

@@ -50,6 +50,7 @@ enum blocked_reason {
     BLOCKED_VERSION_QUARANTINED = 30,
     BLOCKED_BARRIER_WAITING = 31,
     BLOCKED_GROUP_ASLEEP = 32,
+    BLOCKED_LIVE_IMPOSSIBLE,
     BLOCKED_REASONS_END
 };
 
@@ -181,6 +182,7 @@ struct plan_group {
     uint64_t pause_ns;       /* 0: unknown. */
     uint64_t stage_ns;       /* 0: unknown. */
     bool estimated_by_model; /* It never swapped: the model's median. */
+    enum policy_mode mode;
 };
 
 struct plan_request {

@@ -20,6 +20,7 @@ TABLE(words_check_state, NULL, "Pending", "Passed", "Failed");
 TABLE(words_strategy, NULL, "Rolling", "Barrier");
 TABLE(words_in_flight, NULL, "keep", "wait", "abort");
 TABLE(words_kv, NULL, "flush", "salt", "keep");
+TABLE(words_swap_mode, NULL, "pause", "live");
 TABLE(words_drain_expiry, NULL, "giveUp", "abort", "keep");
 TABLE(words_hook_when, NULL, "beforePause", "afterProbe");
 TABLE(words_non_finite, NULL, "refuse", "allow");
@@ -46,7 +47,8 @@ TABLE(words_blocked, NULL, "BUDGET_FULL", "ROLL_PAUSED", "STAGING", "STAGE_FAILE
       [BLOCKED_CHECK_PENDING] = "CHECK_PENDING", [BLOCKED_CHECK_FAILED] = "CHECK_FAILED",
       [BLOCKED_SOAKING] = "SOAKING", [BLOCKED_SESSION_LEASES] = "SESSION_LEASES",
       [BLOCKED_ROUTER_NOT_DRAINED] = "ROUTER_NOT_DRAINED", [BLOCKED_IN_DOUBT] = "IN_DOUBT",
-      [BLOCKED_BARRIER_WAITING] = "BARRIER_WAITING", [BLOCKED_GROUP_ASLEEP] = "GROUP_ASLEEP");
+      [BLOCKED_BARRIER_WAITING] = "BARRIER_WAITING", [BLOCKED_GROUP_ASLEEP] = "GROUP_ASLEEP",
+      [BLOCKED_LIVE_IMPOSSIBLE] = "LIVE_IMPOSSIBLE");
 TABLE(words_canary_wait, "", "Groups", "Soak", "Check", "CheckFailed", "Hold");
 
 _Static_assert(sizeof(words_blocked_rows) / sizeof(char *) == BLOCKED_REASONS_END,

@@ -32,6 +32,7 @@ extern const struct word_table words_version_state;   /* enum version_state */
 extern const struct word_table words_roll_state;      /* enum roll_state */
 extern const struct word_table words_barrier_stage;   /* enum barrier_stage */
 extern const struct word_table words_lag_unit;        /* enum lag_unit: "Publishes", ... */
+extern const struct word_table words_swap_mode;       /* enum policy_mode */
 extern const struct word_table words_drain_expiry;    /* enum policy_drain_expiry */
 extern const struct word_table words_hook_when;       /* enum policy_hook_when */
 extern const struct word_table words_roll_cause;   /* enum roll_cause: "publish", "start", "undo" */

@@ -88,6 +88,7 @@ static Baton__V1__UpdatePolicy *render_policy(const struct update_policy *policy
     message->allow_recreate = policy->swap.allow_recreate;
     message->drain_expiry =
         baton_wire_text(root, words_get(&words_drain_expiry, policy->swap.drain_expiry));
+    message->swap_mode = baton_wire_text(root, render_mode(policy->swap.mode));
     message->hooks = render_hooks(&policy->swap, &message->n_hooks, root);
     message->barrier = baton_wire_part(root, &baton__v1__barrier_policy__descriptor);
     message->barrier->quorum = baton_wire_textf(root, "%u%s", policy->barrier_quorum,

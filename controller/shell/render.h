@@ -31,6 +31,8 @@ Baton__V1__Engine *render_engine(const struct group_record *group, const struct 
 Baton__V1__Agent *render_agent(const struct controller *core, const struct agent_record *agent,
                                void *root);
 /* 'count' of them, in memory of 'root'. */
+/* "pause" or "live"; an older store says neither, and meant the first. */
+const char *render_mode(enum policy_mode mode);
 Baton__V1__RouterHook **render_hooks(const struct swap_policy *policy, size_t *count, void *root);
 Baton__V1__Ticket *render_ticket(const char *group, const struct ticket_record *ticket, void *root);
 Baton__V1__SwapRecord *render_swap(const struct swap_record *swap, void *root);

@@ -24,6 +24,12 @@ Baton__V1__RouterHook **render_hooks(const struct swap_policy *policy, size_t *c
     return hooks;
 }
 
+const char *render_mode(enum policy_mode mode)
+{
+    return words_get(&words_swap_mode,
+                     mode == POLICY_MODE_LIVE ? POLICY_MODE_LIVE : POLICY_MODE_PAUSE);
+}
+
 static Baton__V1__SwapPolicy *render_swap_policy(const struct swap_policy *policy, void *root)
 {
     Baton__V1__SwapPolicy *message = baton_wire_part(root, &baton__v1__swap_policy__descriptor);
@@ -36,6 +42,7 @@ static Baton__V1__SwapPolicy *render_swap_policy(const struct swap_policy *polic
     message->barrier_deadline_ms = policy->barrier_deadline_ms;
     message->drain_expiry =
         baton_wire_text(root, words_get(&words_drain_expiry, policy->drain_expiry));
+    message->mode = baton_wire_text(root, render_mode(policy->mode));
     message->hooks = render_hooks(policy, &message->n_hooks, root);
     return message;
 }
@@ -109,6 +116,7 @@ Baton__V1__SwapRecord *render_swap(const struct swap_record *swap, void *root)
     message->router_not_drained = swap->router_not_drained;
     message->in_flight = baton_wire_text(root, words_get(&words_in_flight, swap->in_flight));
     message->kv = baton_wire_text(root, words_get(&words_kv, swap->kv));
+    message->mode = baton_wire_text(root, swap->mode == 0 ? "" : render_mode(swap->mode));
     return message;
 }
 
@@ -145,6 +153,8 @@ static void render_report(const struct group_record *group, const struct group_r
     message->gate_open = report->gate_open;
     message->verify_level = (Baton__V1__VerifyLevel)report->verify_level;
     message->advisory = report->advisory;
+    message->can_swap_live = report->can_swap_live;
+    message->live_reason = baton_wire_text(root, report->live_reason);
     message->n_engines = report->engines_count;
     message->engines = baton_wire_take(root, report->engines_count, sizeof(*message->engines));
     for (uint32_t i = 0; i < report->engines_count; i++) {

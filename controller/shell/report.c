@@ -166,6 +166,8 @@ static struct baton_status group_from(const Baton__V1__GroupReport *from, struct
         TEXT("groups.blocked", out->blocked, from->blocked),
     };
     copy_message(out->message, sizeof(out->message), from->message);
+    copy_message(out->live_reason, sizeof(out->live_reason), from->live_reason);
+    out->can_swap_live = from->can_swap_live;
     out->state = (enum group_state)from->state;
     out->committed_seq = from->committed_seq;
     out->staging_seq = from->staging_seq;

@@ -65,6 +65,7 @@ static struct baton_status read_policy(const Baton__V1__UpdatePolicy *from,
     out->arrivals = from->arrivals;
     out->allow_recreate = from->allow_recreate;
     out->drain_expiry = from->drain_expiry;
+    out->swap_mode = from->swap_mode;
     out->barrier_quorum = from->barrier != NULL ? from->barrier->quorum : NULL;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct baton_status st = read_deadline(rows[i].duration, rows[i].field, rows[i].out);

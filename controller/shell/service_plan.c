@@ -40,6 +40,7 @@ static Baton__V1__PlanGroup *render_group_plan(const struct plan_group *group, b
     message->pause = render_measured(root, group->pause_ns);
     message->stage = render_measured(root, group->stage_ns);
     message->estimated_by_model = group->estimated_by_model;
+    message->mode = baton_wire_text(root, render_mode(group->mode));
     return message;
 }
 

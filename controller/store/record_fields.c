@@ -60,6 +60,7 @@ static const struct field swap_policy_rows[] = {
     BOOL(struct swap_policy, allow_recreate, "allowRecreate"),
     U64(struct swap_policy, barrier_deadline_ms, "barrierDeadlineMs"),
     WORD(struct swap_policy, drain_expiry, "drainExpiry", words_drain_expiry),
+    WORD(struct swap_policy, mode, "mode", words_swap_mode),
     { .name = "hooks",
       .kind = FIELD_LIST,
       .offset = offsetof(struct swap_policy, hooks),
@@ -353,6 +354,7 @@ static const struct field swap_rows[] = {
     BOOL(struct swap_record, router_not_drained, "routerNotDrained"),
     WORD(struct swap_record, in_flight, "inFlight", words_in_flight),
     WORD(struct swap_record, kv, "kv", words_kv),
+    WORD(struct swap_record, mode, "mode", words_swap_mode),
 };
 TABLE(swap, struct swap_record);
 

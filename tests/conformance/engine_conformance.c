@@ -154,6 +154,74 @@ static void recovers(double b)
     rig_check(update.ok, "and A again", "%s", update.error_code);
 }
 
+/* The one call, under the next step of the fence that 'prepared' was prepared under. */
+static struct baton_status live_to(const struct rig_version *version, struct engine_update *update)
+{
+    rig.fence.step++;
+    return rig.adapter->swap_live(rig.engine, version->digest, &rig.fence, rig_deadline(&rig),
+                                  update);
+}
+
+static void live_swaps(const struct rig_version *version, double before, double after,
+                       const char *what)
+{
+    struct engine_update update = { 0 };
+    struct engine_facts facts;
+    double now = 0;
+    struct baton_status st = rig.adapter->prepare(rig.engine, version->landing, version->digest,
+                                                  &rig.fence, rig_deadline(&rig), &update);
+    rig_check(baton_ok(&st) && update.ok, what, "prepare: %s", st.message);
+    rig_probe(&rig, "probe with a version prepared", &now);
+    rig_check(rig_same(before, now), "what is prepared is not served", "%f, %f", before, now);
+    st = live_to(version, &update);
+    rig_check(baton_ok(&st) && update.ok && update.level == ENGINE_LEVEL_RESIDENT, what, "live: %s",
+              st.message);
+    rig_probe(&rig, "probe after a live swap", &now);
+    rig_check(rig_same(after, now), "a live swap serves at once", "%f, %f", after, now);
+    st = rig.adapter->attach(rig.engine, rig_deadline(&rig), &facts);
+    rig_check(baton_ok(&st) && !facts.paused && !facts.session_open &&
+                  strcmp(facts.resident_digest, version->digest) == 0,
+              "it leaves no pause and no session", "%s", facts.resident_digest);
+    readback_is(version, true, "read-back after a live swap");
+}
+
+/* What was not prepared under this ticket, or comes below the fence, does nothing at all. */
+static void live_refusals(double a)
+{
+    struct engine_update update = { 0 };
+    double now = 0;
+    struct baton_status st = live_to(&rig.b, &update);
+    rig_check(!baton_ok(&st) && !update.ok && update.answered && update.restored,
+              "a live swap without a preparation is refused", "%s", st.message);
+    st = rig.adapter->prepare(rig.engine, rig.b.landing, rig.b.digest, &rig.fence,
+                              rig_deadline(&rig), &update);
+    rig_check_ok(&st, "prepare");
+    rig_fence(&rig);
+    rig.fence.step -= 2;
+    st = live_to(&rig.b, &update);
+    rig.fence.step++;
+    rig_check(!baton_ok(&st) && !update.ok && update.answered, "a late live swap is void", "%s",
+              st.message);
+    st = rig.adapter->prepare(rig.engine, rig.b.landing, rig.a.digest, &rig.fence,
+                              rig_deadline(&rig), &update);
+    rig_check(!baton_ok(&st) && !update.ok && strcmp(update.error_code, "DIGEST_MISMATCH") == 0,
+              "what is not whole is not prepared", "%s", st.message);
+    rig_probe(&rig, "probe after all that", &now);
+    rig_check(rig_same(a, now), "still A", "%f, %f", a, now);
+}
+
+/* An engine that says that it can swap live can; another one says why not. */
+static void lives(double a, double b)
+{
+    rig_check(rig.facts.live_reason[0] != '\0', "live: says why or why not", "%d", rig.facts.live);
+    if (!rig.facts.live) {
+        return;
+    }
+    live_swaps(&rig.b, a, b, "swaps live to B");
+    live_swaps(&rig.a, b, a, "and back to A");
+    live_refusals(a);
+}
+
 static void gate_is(enum guard_gate gate, const char *what)
 {
     struct engine_gate_state state;
@@ -243,6 +311,7 @@ int main(int argc, char **argv)
         labels();
         refusals(a);
         recovers(b);
+        lives(a, b);
         gates();
     }
     rig_close(&rig);

@@ -181,7 +181,8 @@ static bool stage_tensors(struct worker *worker, struct landing *landing, struct
     return true;
 }
 
-static bool stage(struct worker *worker, const struct transfer_target *target, struct trouble *why)
+static bool stage(struct worker *worker, const struct transfer_target *target, bool in_session,
+                  struct trouble *why)
 {
     struct transfer *transfer = &worker->transfer;
     struct landing *landing = NULL;
@@ -189,7 +190,7 @@ static bool stage(struct worker *worker, const struct transfer_target *target, s
         return false;
     }
     drop_ready(transfer);
-    if (!transfer->session) {
+    if (in_session && !transfer->session) {
         return trouble_set(why, "BAD_REQUEST", NULL, "update before start");
     }
     if (transfer->poisoned) {
@@ -235,6 +236,18 @@ static void record_staged(struct worker *worker, const struct transfer_target *t
                                ok ? json_null() : transfer_trouble_json(why, worker->ranks->rank)));
 }
 
+/* Of a live call that was not admitted here: nothing was touched, whatever the other ranks say. */
+static void record_applied(struct worker *worker, const struct transfer_target *target,
+                           const struct trouble *why)
+{
+    transfer_replace(&worker->transfer.applied,
+                     json_pack("{s:b, s:s?, s:o, s:b, s:o}", "ok", 0, "version_digest",
+                               target->digest[0] != '\0' ? target->digest : NULL, "fence",
+                               target->fenced ? transfer_fence_json(&target->fence) : json_null(),
+                               "restored", 1, "error",
+                               transfer_trouble_json(why, worker->ranks->rank)));
+}
+
 struct worker_answer transfer_start(struct worker *worker, const json_t *kwargs)
 {
     (void)kwargs;
@@ -246,27 +259,87 @@ struct worker_answer transfer_start(struct worker *worker, const json_t *kwargs)
     return worker_returns(json_null());
 }
 
-struct worker_answer transfer_update(struct worker *worker, const json_t *kwargs)
+static void stage_and_record(struct worker *worker, const json_t *info, bool in_session)
 {
     static const char *const names[] = { "landing", "version_digest", "fence", NULL };
     struct transfer *transfer = &worker->transfer;
-    struct worker_answer answer;
-    if (!enter(worker, FAULT_STAGE, &answer)) {
-        return answer;
-    }
     double began = apply_clock();
-    const json_t *info = own_info(worker, kwargs);
     struct transfer_target target;
     struct trouble why = { .code = "" };
     if (target_read(info, true, &target, &why) && fields_check(info, names, &why)) {
-        (void)stage(worker, &target, &why);
+        (void)stage(worker, &target, in_session, &why);
     }
     transfer->stage_seconds = apply_clock() - began;
     /* What is staged under a higher fence stays, and stays told. */
     if (strcmp(why.code, "FENCED") != 0 || transfer->ready == NULL) {
         record_staged(worker, &target, &why);
     }
+}
+
+struct worker_answer transfer_update(struct worker *worker, const json_t *kwargs)
+{
+    struct worker_answer answer;
+    if (!enter(worker, FAULT_STAGE, &answer)) {
+        return answer;
+    }
+    stage_and_record(worker, own_info(worker, kwargs), true);
     return worker_returns(json_null());
+}
+
+struct worker_answer transfer_prepare(struct worker *worker, const json_t *kwargs)
+{
+    struct fault_place place = { FAULT_STAGE, (int32_t)worker->ranks->rank, FAULTS_ANY };
+    struct fault_hit hit;
+    faults_pass(worker->faults, place);
+    if (!faults_take(worker->faults, FAULT_LIE, place, &hit)) {
+        stage_and_record(worker, kwargs, false);
+    }
+    return transfer_report(worker, NULL);
+}
+
+/* The staged version stands under the fence of the call from here on; a call of another ticket, or
+ * a late one, leaves nothing staged and so is a failure that all ranks see. */
+static void admit_live(struct worker *worker, const json_t *kwargs, struct transfer_target *target,
+                       struct trouble *why)
+{
+    struct transfer *transfer = &worker->transfer;
+    size_t same = (TRANSFER_FENCE_PARTS - 1) * sizeof(uint64_t);
+    memset(target, 0, sizeof *target);
+    target->fenced = fence_read(json_object_get(kwargs, "fence"), &target->fence);
+    bool ok = target->fenced &&
+              digest_read(json_object_get(kwargs, "version_digest"), target->digest) &&
+              json_object_size(kwargs) == 2;
+    if (!ok) {
+        (void)trouble_set(why, "BAD_REQUEST", NULL,
+                          "'version_digest' and 'fence', and nothing else, must be given");
+    } else if (admit_fence(transfer, &target->fence, why) &&
+               (transfer->ready == NULL ||
+                strcmp(transfer->ready_for.digest, target->digest) != 0 ||
+                memcmp(transfer->ready_for.fence.part, target->fence.part, same) != 0)) {
+        (void)trouble_set(why, "BAD_REQUEST", NULL, "it was not prepared under this ticket");
+    }
+    if (why->code[0] != '\0') {
+        drop_ready(transfer);
+        return;
+    }
+    transfer->ready_for.fence = target->fence;
+}
+
+struct worker_answer transfer_live(struct worker *worker, const json_t *kwargs)
+{
+    struct fault_place place = { FAULT_APPLY, (int32_t)worker->ranks->rank, FAULTS_ANY };
+    struct transfer *transfer = &worker->transfer;
+    struct transfer_target target;
+    struct trouble why = { .code = "" };
+    faults_pass(worker->faults, place);
+    admit_live(worker, kwargs, &target, &why);
+    bool alive = apply_staged(worker);
+    transfer->session = false;
+    drop_ready(transfer);
+    if (why.code[0] != '\0') {
+        record_applied(worker, &target, &why);
+    }
+    return alive ? transfer_report(worker, NULL) : worker_raises("a peer rank is gone");
 }
 
 struct worker_answer transfer_finish(struct worker *worker, const json_t *kwargs)
@@ -322,9 +395,11 @@ struct worker_answer transfer_report(struct worker *worker, const json_t *kwargs
         json_pack("{s:f, s:f, s:f, s:f}", "stage", t->stage_seconds, "load", t->load_seconds,
                   "finalize", t->finalize_seconds, "verify", t->verify_seconds);
     return worker_returns(
-        json_pack("{s:i, s:i, s:i, s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "protocol", 1, "rank",
-                  (int)worker->ranks->rank, "world_size", (int)worker->ranks->count, "initialized",
-                  (int)t->initialized, "session", (int)t->session, "fence",
+        json_pack("{s:i, s:i, s:i, s:b, s:s, s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "protocol",
+                  1, "rank", (int)worker->ranks->rank, "world_size", (int)worker->ranks->count,
+                  "live", (int)worker->backend, "live_why",
+                  worker->backend ? "all ranks change between two steps" : not_configured,
+                  "initialized", (int)t->initialized, "session", (int)t->session, "fence",
                   t->fenced ? transfer_fence_json(&t->highest) : json_null(), "staged",
                   part_json(t->staged), "applied", part_json(t->applied), "resident",
                   part_json(t->resident), "readback", part_json(t->readback), "seconds", seconds));

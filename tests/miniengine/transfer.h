@@ -57,5 +57,9 @@ struct worker_answer transfer_finish(struct worker *worker, const json_t *kwargs
 struct worker_answer transfer_raise_fence(struct worker *worker, const json_t *kwargs);
 struct worker_answer transfer_report(struct worker *worker, const json_t *kwargs);
 struct worker_answer transfer_readback(struct worker *worker, const json_t *kwargs);
+/* Stages without a session; the engine serves on. */
+struct worker_answer transfer_prepare(struct worker *worker, const json_t *kwargs);
+/* Applies what was prepared under the same ticket; raises only where a peer is gone. */
+struct worker_answer transfer_live(struct worker *worker, const json_t *kwargs);
 
 #endif /* transfer.h */

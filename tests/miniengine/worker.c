@@ -193,6 +193,8 @@ struct worker_answer worker_call(struct worker *worker, const char *method, cons
         { "baton_fence", transfer_raise_fence },
         { "baton_report", transfer_report },
         { "baton_readback", transfer_readback },
+        { "baton_prepare", transfer_prepare },
+        { "baton_live", transfer_live },
     };
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
         if (strcmp(methods[i].name, method) == 0) {
@@ -221,10 +223,10 @@ static enum fault_phase phase_of(const char *method)
     if (strcmp(method, "start_weight_update") == 0) {
         return FAULT_START;
     }
-    if (strcmp(method, "update_weights") == 0) {
+    if (strcmp(method, "update_weights") == 0 || strcmp(method, "baton_prepare") == 0) {
         return FAULT_STAGE;
     }
-    if (strcmp(method, "finish_weight_update") == 0) {
+    if (strcmp(method, "finish_weight_update") == 0 || strcmp(method, "baton_live") == 0) {
         return FAULT_APPLY;
     }
     if (strcmp(method, "sleep") == 0 || strcmp(method, "wake_up") == 0) {

@@ -2,15 +2,15 @@
  *
  * One engine of two ranks, its agent with a journal.  LIVE_INTENT is fsynced; one worker call on
  * each rank agrees, copies, agrees again, and puts back within the same call, or the engine dies;
- * then COMMIT, or the restore by a second such call.  The agent may die at any point, also between
- * the call's copies; a rank may fail before or after its copy, or die with the engine.  Requests
- * run all the while.
+ * then COMMIT.  In doubt (no good answer, or the agent died) the step rises and residents are read back:
+ * all on the new version commits, all on the old one goes on with it.  The agent may die at any point, also between the call's copies; a
+ * rank may fail before or after its copy, or die with the engine.  Requests run all the while.
  *
  * Holds: a step that generates sees all ranks on one version, and that is the journal's committed
  * one or, from LIVE_INTENT to COMMIT or to the restore, the one that is being swapped to; a token's
  * label is the older of both; and at rest no intent is open and residents are the committed version.
  *
- * Mutants: NO_INTENT, TWO_CALLS, NO_SECOND_AGREEMENT, LEAVES_IT,
+ * Mutants: NO_INTENT, TWO_CALLS, NO_SECOND_AGREEMENT, LEAVES_IT, NO_FENCE, COMMITS_UNREAD,
  * LABELS_NEW. */
 #ifndef CRASHES
 #define CRASHES 2
@@ -147,29 +147,34 @@ swap:
     may_die();
     call(1);
     may_die();
+#ifndef MUTANT_COMMITS_UNREAD
     if
     :: !up -> goto out
     :: up && well && resident[0] == 1 && resident[1] == 1
     :: up && !(well && resident[0] == 1 && resident[1] == 1) -> goto restore
     fi;
+#endif
     may_die();
     atomic { committed = 1; intent = false; swapped = true } /* COMMIT. */
     goto rest;
 
-restore: /* The step rises, so that a call of before does nothing later; then back, or out. */
-    step = 2;
+restore: /* The step rises, so that a call of before does nothing later; then what is there decides. */
+    step = step + 1;
     may_die();
+#ifndef MUTANT_NO_FENCE
     fence = step;
+#endif
     may_die();
+#ifndef MUTANT_NO_FENCE
     if /* One call at a time: the worker is asked after the one that may be under way. */
     :: !calling
     fi;
-    call(0);
-    may_die();
+#endif
     if
-    :: up && well && resident[0] == 0 && resident[1] == 0 -> intent = false; goto rest
-    :: !(up && well && resident[0] == 0 && resident[1] == 0) -> goto out
-    fi;
+    :: !up -> goto out
+    :: atomic { up && resident[0] == 1 && resident[1] == 1 -> committed = 1; intent = false; swapped = true }; goto rest
+    :: atomic { up && resident[0] == 0 && resident[1] == 0 -> intent = false }; goto rest
+    fi; /* Neither is what the call never leaves: one that breaks that promise is shut, and not here. */
 
 out: /* Shut; the engine is recreated with the committed version, verified, and opened. */
     gate = false;

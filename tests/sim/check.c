@@ -89,22 +89,30 @@ static bool is_label(const char *label, uint64_t seq)
 static void check_open_engine(struct world *world, const struct group_model *group,
                               const struct engine_model *engine)
 {
-    if (!holds(engine, group->committed)) {
+    const struct open_ticket *ticket = &group->ticket;
+    /* One that ends with OUT is told before its gate is shut. */
+    bool lasts = ticket->open || (ticket->out_ns != 0 && world->now_ns < ticket->out_ns + 30 * S);
+    bool window = lasts && ticket->live_intent && !ticket->committed;
+    if (!holds(engine, group->committed) && !(window && holds(engine, ticket->to))) {
         world_break(world, CHECK_MIXED,
                     "%s: an open gate serves contents %u and %u; %u was committed",
                     name_of(world, group), engine->rank[0], engine->rank[1], group->committed);
     }
-    if (engine->gate_version != group->committed_seq) {
+    /* Of a live swap both follow COMMIT, while the gate is open: until then they name the older one. */
+    bool follows = lasts && ticket->live && ticket->committed;
+    if (engine->gate_version != group->committed_seq &&
+        !(follows && engine->gate_version == ticket->from_seq)) {
         world_break(world, CHECK_COMMIT, "%s: an open gate shows v%llu; v%llu was committed",
                     name_of(world, group), (unsigned long long)engine->gate_version,
                     (unsigned long long)group->committed_seq);
     }
     /* Labels decide nothing, and no plug-in fences them: one that got no answer may come late. */
-    if (!is_label(engine->label, group->committed_seq) && engine->late_label != engine->life) {
+    if (!is_label(engine->label, group->committed_seq) && engine->late_label != engine->life &&
+        !(follows && is_label(engine->label, ticket->from_seq))) {
         world_break(world, CHECK_COMMIT, "%s: an engine that serves v%llu is labelled %s",
                     name_of(world, group), (unsigned long long)group->committed_seq, engine->label);
     }
-    if (engine->kv != 0 && engine->kv != group->committed) {
+    if (engine->kv != 0 && engine->kv != group->committed && !engine->kv_kept) {
         world_break(world, CHECK_KV, "%s: KV of content %u is served with content %u",
                     name_of(world, group), engine->kv, group->committed);
     }
@@ -119,7 +127,8 @@ static void check_group_open(struct world *world, const struct group_model *grou
             check_open_engine(world, group, engine);
         }
         if (engine->guarded && engine_answers(world, engine) &&
-            engine->life == group->committed_lives[e] && !holds(engine, group->committed)) {
+            engine->life == group->committed_lives[e] && !holds(engine, group->committed) &&
+            !group->ticket.live_intent) {
             world_break(
                 world, CHECK_MIXED,
                 "%s: a gate is open while another engine of the group holds %u and %u, not %u",
@@ -273,6 +282,30 @@ static void check_update(struct world *world, const struct group_model *group,
     }
 }
 
+/* The one call of a live swap: LIVE_INTENT is on the disk, and it goes to the version that it names. */
+static void check_live(struct world *world, const struct group_model *group,
+                       const struct agent_op *op)
+{
+    const struct open_ticket *ticket = &group->ticket;
+    const char *name = name_of(world, group);
+    if (!ticket->open || !ticket->live || !ticket->live_intent || ticket->committed) {
+        world_break(world, CHECK_ORDER,
+                    "%s: weights change behind an open gate without LIVE_INTENT", name);
+        return;
+    }
+    if (content_of(op->digest) != ticket->to) {
+        world_break(world, CHECK_AIM, "%s: content %u is swapped to; the ticket goes from %u to %u",
+                    name, content_of(op->digest), ticket->from, ticket->to);
+    }
+    if (op->fence.ticket != ticket->number || op->fence.step != ticket->step) {
+        world_break(world, CHECK_FENCING, "%s: a live swap carries another fence than its ticket's",
+                    name);
+    }
+    if (group->engines_count != 1 || group->members_count > 0) {
+        world_break(world, CHECK_MIXED, "%s: a live swap of several engines", name);
+    }
+}
+
 void check_op(struct world *world, struct node *node, const struct agent_op *op)
 {
     struct group_model *group = &node->groups[op->engine.group];
@@ -281,6 +314,8 @@ void check_op(struct world *world, struct node *node, const struct agent_op *op)
     (void)snprintf(label, sizeof(label), "%llu", (unsigned long long)group->journal_seq);
     if (op->kind == AGENT_OP_UPDATE) {
         check_update(world, group, engine, op);
+    } else if (op->kind == AGENT_OP_LIVE) {
+        check_live(world, group, op);
     } else if (op->kind == AGENT_OP_LABEL && strcmp(op->label, label) != 0) {
         world_break(world, CHECK_COMMIT, "%s: label %s is written; v%s was committed",
                     name_of(world, group), op->label, label);
@@ -404,6 +439,7 @@ static void on_accept(struct world *world, struct node *node, struct group_model
     open->to = content_of(ticket->to.digest);
     open->rejoin = ticket->rejoin;
     open->barrier = ticket->barrier;
+    open->live = ticket->policy.live && !ticket->rejoin;
     open->swap_ns = ticket->policy.swap_deadline_ns;
     if (ticket->barrier) { /* Shut, go, open: each wait has its bound. */
         open->swap_ns = 3 * open->swap_ns + 6 * ticket->policy.barrier_deadline_ns;
@@ -441,12 +477,12 @@ static void check_commit_engines(struct world *world, const struct group_model *
             world_break(world, CHECK_COMMIT, "%s commits content %u before e%u was verified", name,
                         group->committed, e);
         }
-        if (engine->guarded && engine_is_open(world, engine)) {
+        if (engine->guarded && engine_is_open(world, engine) && !group->ticket.live_intent) {
             world_break(world, CHECK_ALL_RANKS, "%s commits while the gate of e%u is open", name,
                         e);
         }
         /* (A resume that came late may have let an unguarded one work with what it holds now.) */
-        if (engine->kv != 0 && engine->kv != group->committed) {
+        if (engine->kv != 0 && engine->kv != group->committed && !engine->kv_kept) {
             world_break(world, CHECK_KV, "%s commits while e%u keeps KV of content %u", name, e,
                         engine->kv);
         }
@@ -575,6 +611,7 @@ static void on_outcome(struct world *world, struct group_model *group,
         check_ended(world, group, swap->outcome);
         group->needs_ticket |= record->outcome.needs_ticket;
         ticket->open = false;
+        ticket->out_ns = swap->outcome == AGENT_OUTCOME_OUT ? world->now_ns : 0;
     } else if (book->accepted && (!world->went_back || book->outcome == AGENT_OUTCOME_NONE)) {
         /* (A store that went back may ask for one that ended long ago and was forgotten.) */
         world_break(world, CHECK_OUTCOME, "%s refuses a ticket that it accepted before", name);
@@ -614,6 +651,13 @@ static void on_intent(struct world *world, struct group_model *group,
                     (unsigned long long)record->intent.step);
     }
     group->ticket.step = record->intent.step;
+    group->ticket.live_intent = record->kind == JOURNAL_LIVE_INTENT;
+    if (group->ticket.live_intent &&
+        (content_of(record->intent.from.digest) != group->ticket.from ||
+         content_of(record->intent.to.digest) != group->ticket.to)) {
+        world_break(world, CHECK_AIM, "%s: LIVE_INTENT names other versions than its ticket",
+                    name_of(world, group));
+    }
 }
 
 void check_journal(struct world *world, struct node *node, const struct journal_record *record)
@@ -623,7 +667,7 @@ void check_journal(struct world *world, struct node *node, const struct journal_
         on_node_record(world, node, record);
     } else if (record->kind == JOURNAL_ACCEPT) {
         on_accept(world, node, group, &record->accept.ticket);
-    } else if (record->kind == JOURNAL_INTENT) {
+    } else if (record->kind == JOURNAL_INTENT || record->kind == JOURNAL_LIVE_INTENT) {
         on_intent(world, group, record);
     } else if (record->kind == JOURNAL_COMMIT) {
         on_commit(world, node, group, record);
@@ -644,43 +688,7 @@ void check_journal(struct world *world, struct node *node, const struct journal_
     }
 }
 
-/* --- what an agent deletes, tells and takes --- */
-
-void check_drop(struct world *world, struct node *node, uint32_t content)
-{
-    if (!node->droppable[content]) {
-        world_break(world, CHECK_RETENTION, "%s deletes content %u, which nobody allowed",
-                    node->config.agent, content);
-    }
-    for (uint32_t g = 0; g < node->groups_count; g++) {
-        const struct group_model *group = &node->groups[g];
-        bool ticketed =
-            group->ticket.open && (group->ticket.from == content || group->ticket.to == content);
-        if (content == 0 || group->journal_content == content || ticketed) {
-            world_break(world, CHECK_RETENTION, "%s deletes content %u, which %s needs",
-                        node->config.agent, content, node->groups_config[g].name);
-        }
-    }
-}
-
-void check_told(struct world *world, struct node *node, const struct agent_group_report *report)
-{
-    struct group_model *group = world_group(world, report->group, NULL);
-    cover(COVER_GROUP_STATE, (uint32_t)report->state);
-    (void)node;
-    group->state = report->state;
-    (void)snprintf(group->told_blocked, sizeof(group->told_blocked), "%s", report->blocked);
-    if (report->committed.seq != group->journal_seq) {
-        world_break(world, CHECK_COMMIT, "%s reports v%llu as committed; its journal says v%llu",
-                    report->group, (unsigned long long)report->committed.seq,
-                    (unsigned long long)group->journal_seq);
-    }
-    bool open = group->ticket.open;
-    if (open != (report->ticket_uid[0] != '\0')) {
-        world_break(world, CHECK_OUTCOME, "%s reports %s ticket; its journal says otherwise",
-                    report->group, open ? "no" : "a");
-    }
-}
+/* --- what an agent takes --- */
 
 void check_goals(struct world *world, struct node *node, const struct agent_goals *goals)
 {

@@ -63,7 +63,8 @@ static void add_reason(struct world *world, char *why, size_t why_bytes)
 }
 
 /* Its landing was lost and nobody lands those bytes again, since the store forgot the version: by
- * rule 7 it keeps what it serves until the policy allows to recreate. */
+ * rule 7 it keeps what it serves until the policy allows to recreate.  Or the policy says live and it
+ * cannot: then it is never paused instead. */
 static bool is_stranded(struct world *world, const char *name)
 {
     struct head *head = world_lead(world);
@@ -75,7 +76,8 @@ static bool is_stranded(struct world *world, const char *name)
     view_group_status(head->core, record, world_wall_ns(world, head->skew_ns), &status);
     const struct version_record *serves =
         view_version_find(head->core, record->model, status.committed_seq);
-    return status.blocked_reason == BLOCKED_NO_RESTORE_SOURCE && serves == NULL;
+    return (status.blocked_reason == BLOCKED_NO_RESTORE_SOURCE && serves == NULL) ||
+           status.blocked_reason == BLOCKED_LIVE_IMPOSSIBLE;
 }
 
 bool check_converged(struct world *world, char *why, size_t why_bytes)

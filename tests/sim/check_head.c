@@ -579,6 +579,20 @@ static bool group_is_pinned(const struct scene *scene)
     return scene->group->pinned;
 }
 
+static bool live_is_impossible(const struct scene *scene)
+{
+    const struct group_report *report = scene->status->report;
+    bool live = scene->model != NULL && scene->model->policy.swap.mode == POLICY_MODE_LIVE;
+    bool one = report != NULL && report->engines_count == 1;
+    const struct node *node = &scene->world->nodes[scene->node];
+    for (uint32_t g = 0; g < node->led_count; g++) {
+        bool same = strcmp(node->groups_config[g].name, scene->group->name) == 0;
+        one = one && !(same && node->groups_config[g].followers_count > 0);
+    }
+    one = one && report->engines[0].reachable; /* Else nobody knows what it can. */
+    return live && !(one && strcmp(report->engines[0].way_in, "plugin") == 0 && !report->advisory);
+}
+
 /* By reason; null: the agent's own word, or not judged. */
 static bool (*const truths[BLOCKED_REASONS_END])(const struct scene *scene) = {
     [BLOCKED_BUDGET_FULL] = budget_is_full,
@@ -590,6 +604,7 @@ static bool (*const truths[BLOCKED_REASONS_END])(const struct scene *scene) = {
     [BLOCKED_GROUP_CORDONED] = group_is_cordoned,
     [BLOCKED_GROUP_PINNED] = group_is_pinned,
     [BLOCKED_GROUP_ASLEEP] = group_is_asleep,
+    [BLOCKED_LIVE_IMPOSSIBLE] = live_is_impossible,
 };
 
 static bool is_true(const struct world *world, const struct head *head,

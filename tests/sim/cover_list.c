@@ -143,7 +143,8 @@ static void look_engine_faults(struct report *report)
     for (uint32_t op = AGENT_OP_ATTACH; op < SIM_OPS; op++) {
         for (uint32_t fault = EF_FAIL; fault < EF_KINDS; fault++) {
             char name[64];
-            bool strays = op == AGENT_OP_UPDATE || (op == AGENT_OP_READBACK && fault == EF_STRAY);
+            bool strays = op == AGENT_OP_UPDATE || op == AGENT_OP_LIVE ||
+                          (op == AGENT_OP_READBACK && fault == EF_STRAY);
             /* Asked for before a swap begins; plan.c leaves it alone. */
             bool aside = op == AGENT_OP_WARM;
             if (aside || ((fault == EF_FAIL_BACK || fault == EF_STRAY) && !strays)) {

@@ -34,6 +34,8 @@ void engine_boot(struct world *world, struct engine_model *engine, uint32_t cont
     engine->paused = false;
     engine->asleep = false;
     engine->kv = 0;
+    engine->kv_kept = false;
+    engine->prepared = 0;
     engine->ready_ns = world->now_ns + (1 + world_below(&engine->random, 30)) * 100 * MS;
     memset(&engine->fence, 0, sizeof(engine->fence));
     for (uint32_t r = 0; r < SIM_RANKS; r++) {
@@ -125,6 +127,57 @@ static void readback(struct engine_model *engine, const struct agent_op *op,
     }
 }
 
+static bool same_ticket(const struct agent_fence *a, const struct agent_fence *b)
+{
+    struct agent_fence other = *b;
+    other.step = a->step;
+    return compare_fences(a, &other) == 0;
+}
+
+static void prepare(struct engine_model *engine, const struct agent_op *op, enum engine_fault fault,
+                    struct agent_op_result *result)
+{
+    result->update.in_step = true;
+    if (!engine->plugin || compare_fences(&op->fence, &engine->fence) < 0 || fault == EF_FAIL) {
+        result->status = refused("FENCED, or it cannot");
+        return;
+    }
+    engine->fence = op->fence;
+    engine->prepared = fault == EF_LIE ? 0 : content_of(op->digest);
+    engine->prepared_fence = op->fence;
+    result->update.ok = true;
+}
+
+/* Between two steps: all ranks, or none; an engine that fails between the two ends its process, which
+ * the caller sees to.  A lie is one that did nothing. */
+static void swap_live(struct engine_model *engine, const struct agent_op *op,
+                      enum engine_fault fault, struct agent_op_result *result)
+{
+    uint32_t content = content_of(op->digest);
+    result->update.in_step = fault != EF_STRAY;
+    bool passed = compare_fences(&op->fence, &engine->fence) < 0;
+    engine->fence = passed ? engine->fence : op->fence;
+    if (fault == EF_LIE) {
+        result->update.ok = true;
+        result->update.level = AGENT_LEVEL_COPIED;
+        return;
+    }
+    if (passed || engine->prepared != content ||
+        !same_ticket(&engine->prepared_fence, &op->fence) || fault == EF_FAIL_BACK) {
+        engine->prepared = passed ? engine->prepared : 0;
+        result->update.restored = true;
+        result->status = refused("rank 1: PEER_FAILED");
+        return;
+    }
+    for (uint32_t r = 0; r < SIM_RANKS; r++) {
+        engine->rank[r] = content;
+    }
+    engine->prepared = 0;
+    engine->kv_kept = true;
+    result->update.ok = true;
+    result->update.level = AGENT_LEVEL_RESIDENT;
+}
+
 static void set_gate(struct engine_model *engine, const struct agent_op *op)
 {
     engine->gate = op->gate;
@@ -138,6 +191,8 @@ static void fall_asleep(struct engine_model *engine)
     engine->asleep = true;
     engine->paused = true;
     engine->kv = 0;
+    engine->kv_kept = false;
+    engine->prepared = 0;
     engine->proved_life = 0;
     memset(engine->rank, 0, sizeof(engine->rank));
 }
@@ -149,10 +204,14 @@ static void change(struct engine_model *engine, const struct agent_op *op)
     case AGENT_OP_RAISE_FENCE:
         if (compare_fences(&op->fence, &engine->fence) > 0) {
             engine->fence = op->fence;
+            engine->prepared = 0;
         }
         break;
     case AGENT_OP_PAUSE: engine->paused = true; break;
-    case AGENT_OP_INVALIDATE: engine->kv = 0; break;
+    case AGENT_OP_INVALIDATE:
+        engine->kv = 0;
+        engine->kv_kept = false;
+        break;
     case AGENT_OP_LABEL: memcpy(engine->label, op->label, sizeof(engine->label)); break;
     case AGENT_OP_RESUME: engine->paused = false; break;
     case AGENT_OP_SLEEP: fall_asleep(engine); break;
@@ -166,6 +225,8 @@ static void change(struct engine_model *engine, const struct agent_op *op)
     case AGENT_OP_UPDATE:
     case AGENT_OP_READBACK:
     case AGENT_OP_WARM:
+    case AGENT_OP_PREPARE:
+    case AGENT_OP_LIVE:
     case AGENT_OP_PROBE: break;
     }
 }
@@ -183,6 +244,9 @@ static void read_facts(const struct world *world, const struct engine_model *eng
     facts->world_size = SIM_RANKS;
     facts->way_in = engine->plugin ? AGENT_WAY_IN_PLUGIN : AGENT_WAY_IN_RELOAD;
     facts->guarded = engine->guarded;
+    facts->live = engine->plugin;
+    (void)snprintf(facts->live_reason, sizeof(facts->live_reason), "%s",
+                   engine->plugin ? "the plug-in" : "no plug-in");
     facts->paused = engine->paused;
     facts->held = facts->gate == AGENT_GATE_HOLD ? 3 : 0;
     (void)snprintf(facts->software, sizeof(facts->software), "0.32.0");
@@ -224,6 +288,10 @@ static void perform(struct world *world, struct engine_model *engine, const stru
         update(engine, op, fault, result);
     } else if (op->kind == AGENT_OP_READBACK) {
         readback(engine, op, fault, result);
+    } else if (op->kind == AGENT_OP_PREPARE) {
+        prepare(engine, op, fault, result);
+    } else if (op->kind == AGENT_OP_LIVE) {
+        swap_live(engine, op, fault, result);
     } else if (fault == EF_FAIL || (fault == EF_LIE && is_read_back(op->kind)) ||
                cannot(engine, op->kind)) {
         result->status = refused("500 Internal Server Error");
@@ -242,7 +310,9 @@ static void perform(struct world *world, struct engine_model *engine, const stru
 
 static uint64_t duration_ns(struct engine_model *engine, enum agent_op_kind kind)
 {
-    uint64_t base = kind == AGENT_OP_UPDATE ? 60 : kind == AGENT_OP_READBACK ? 20 : 3;
+    uint64_t base = kind == AGENT_OP_UPDATE || kind == AGENT_OP_PREPARE ? 60
+                    : kind == AGENT_OP_READBACK                         ? 20
+                                                                        : 3;
     return base * MS + world_below(&engine->random, base) * MS;
 }
 
@@ -334,6 +404,9 @@ void engine_submit(struct world *world, struct node *node, const struct agent_op
 {
     struct engine_model *engine = engine_of(node, op->engine);
     enum engine_fault fault = take_fault(engine, op->kind);
+    if (fault == EF_FAIL && op->kind == AGENT_OP_LIVE) {
+        fault = EF_DIE; /* It neither swapped nor put back: so it ends itself. */
+    }
     if (fault == EF_LIE && is_unseen_lie(&node->groups[op->engine.group], engine, op)) {
         fault = EF_FAIL;
     }

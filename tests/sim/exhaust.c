@@ -61,7 +61,7 @@ static uint32_t exhaust_one(struct world *world, struct script script, const str
 
 uint32_t exhaust(struct world *world, const struct share *share, uint64_t *runs)
 {
-    static const uint32_t policies[] = { PEOPLE_ROLLING, PEOPLE_BARRIER };
+    static const uint32_t policies[] = { PEOPLE_ROLLING, PEOPLE_BARRIER, PEOPLE_LIVE };
     uint32_t failed = 0;
     for (size_t p = 0; p < sizeof(policies) / sizeof(policies[0]); p++) {
         for (uint32_t verb = 0; verb < verbs_count(); verb++) {

@@ -72,6 +72,8 @@ static void group_up(struct packet *packet, const struct agent_group_report *fro
 {
     struct engine_info *engines = take(packet, from->engines_count, sizeof(*engines));
     COPY(out->group, from->group);
+    COPY(out->live_reason, from->live_reason);
+    out->can_swap_live = from->can_swap_live;
     COPY(out->model, from->model);
     COPY(out->message, from->message);
     COPY(out->committed_digest, from->committed.digest);
@@ -314,7 +316,8 @@ static void ticket_down(struct packet *packet, const struct ticket_send *send)
         .drain_expiry =
             (enum agent_drain_expiry)(from->policy.drain_expiry - POLICY_DRAIN_EXPIRY_GIVE_UP),
         .kv = (enum agent_kv)(from->policy.kv - POLICY_KV_FLUSH),
-        .barrier_deadline_ns = from->policy.barrier_deadline_ms * MS
+        .barrier_deadline_ns = from->policy.barrier_deadline_ms * MS,
+        .live = from->policy.mode == POLICY_MODE_LIVE
     };
     packet->down.kind = AGENT_EVENT_TICKET;
     packet->down.ticket = out;

@@ -268,12 +268,13 @@ static void engine_fails(struct world *world, const struct fate *fate)
         AGENT_OP_ATTACH,     AGENT_OP_HEALTH,   AGENT_OP_SET_GATE, AGENT_OP_RAISE_FENCE,
         AGENT_OP_PAUSE,      AGENT_OP_UPDATE,   AGENT_OP_UPDATE,   AGENT_OP_UPDATE,
         AGENT_OP_LABEL,      AGENT_OP_READBACK, AGENT_OP_RESUME,   AGENT_OP_PROBE,
-        AGENT_OP_INVALIDATE, AGENT_OP_SLEEP,    AGENT_OP_WAKE
+        AGENT_OP_INVALIDATE, AGENT_OP_SLEEP,    AGENT_OP_WAKE,     AGENT_OP_PREPARE,
+        AGENT_OP_LIVE,       AGENT_OP_LIVE
     };
     struct engine_model *engine = engine_of(world, fate);
     enum agent_op_kind kind = kinds[fate->c % (sizeof(kinds) / sizeof(kinds[0]))];
     enum engine_fault fault = (enum engine_fault)(EF_FAIL + fate->c / 16 % (EF_KINDS - EF_FAIL));
-    bool update = kind == AGENT_OP_UPDATE;
+    bool update = kind == AGENT_OP_UPDATE || kind == AGENT_OP_LIVE;
     if (!update && (fault == EF_FAIL_BACK || (fault == EF_STRAY && kind != AGENT_OP_READBACK))) {
         fault = EF_FAIL;
     }

@@ -50,6 +50,12 @@ static void ask_policy(const struct world *world, const struct call *call, struc
         spec->progress_deadline_ms = 15000;
         spec->roll.progress_action = call->word / 62208 % 2 == 0 ? "rollback" : "pause";
     }
+    if (call->word % 11 == PEOPLE_LIVE) {
+        spec->swap_mode = "live";
+        spec->in_flight = "keep";
+        spec->kv = "keep";
+        spec->strategy = "Rolling";
+    }
     spec->mass_loss = call->word / 124416 % 4 == 1 ? "50%" : NULL;
     spec->staleness_unit = "Publishes";
     spec->staleness_bounded = true;

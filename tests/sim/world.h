@@ -26,7 +26,7 @@ enum {
     SIM_ENGINES = 2, /* Of one group. */
     SIM_RANKS = 2,   /* Of one engine. */
     SIM_HEADS = 2,   /* The controller that leads, and one that was deposed. */
-    SIM_OPS = AGENT_OP_WAKE + 1,
+    SIM_OPS = AGENT_OP_LIVE + 1,
     SIM_CONTENTS = 96, /* Different weights in one world; 0 is damage, 1 the boot checkpoint. */
     SIM_TICKETS = 256, /* Of all groups, for the truth's books. */
     SIM_WIRES = 512,
@@ -67,6 +67,10 @@ struct engine_model {
     uint32_t boot_content;
     uint32_t rank[SIM_RANKS]; /* Content of each. */
     uint32_t kv;              /* Content that its cached KV was made with; 0: none. */
+    bool
+        kv_kept; /* A live swap kept it, as the policy says: of several contents until it is dropped. */
+    uint32_t prepared; /* Content beside the one that serves; 0: none. */
+    struct agent_fence prepared_fence;
     enum agent_gate gate;
     uint64_t opened_for;
     uint64_t gate_version;
@@ -99,7 +103,10 @@ struct open_ticket {
     uint32_t to;
     bool rejoin;
     bool barrier;
-    bool bound; /* It shut, and waits for the others. */
+    bool bound;       /* It shut, and waits for the others. */
+    bool live;        /* The gate stays open. */
+    uint64_t out_ns;  /* It ended with OUT then; its gate is being shut. */
+    bool live_intent; /* LIVE_INTENT is the last of its intents: 'from' or 'to' is resident. */
     bool committed;
     uint64_t step;
     uint64_t swap_ns; /* Its deadline, with the waits of a barrier. */
@@ -549,7 +556,7 @@ void mesh_down(struct world *world, struct item *item);
 
 /* --- people.c --- */
 /* Numbers of two policies that small worlds use. */
-enum { PEOPLE_ROLLING = 0, PEOPLE_BARRIER = 432 };
+enum { PEOPLE_ROLLING = 0, PEOPLE_BARRIER = 432, PEOPLE_LIVE = 5 };
 void people_init(struct world *world);
 uint32_t people_publish(struct world *world, bool unfit, uint32_t tries);
 void people_verb(struct world *world, uint32_t verb, uint32_t random);

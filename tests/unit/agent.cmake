@@ -3,7 +3,7 @@ set(agent_world_sources
   ${CMAKE_CURRENT_LIST_DIR}/agent_world.c ${CMAKE_CURRENT_LIST_DIR}/agent_world_barrier.c
   ${CMAKE_CURRENT_LIST_DIR}/agent_world_controller.c
   ${CMAKE_CURRENT_LIST_DIR}/agent_world_engine.c)
-foreach(story barrier drain sleep operate requests hooks swap join restore out session crash swarm)
+foreach(story barrier drain sleep operate requests hooks swap live join restore out session crash swarm)
   baton_test(agent_${story}_test
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/agent_${story}_test.c ${agent_world_sources} LIBS agent_core)
 endforeach()

@@ -82,6 +82,52 @@ static void salted(struct world *world)
     world->engines[0][0].active = 2;
 }
 
+static void live(struct world *world)
+{
+    struct agent_policy *policy = &world->groups[0].ticket.policy;
+    policy->live = true;
+    policy->kv = AGENT_KV_KEEP;
+    world->kv_kept = true;
+}
+
+static void live_goes_back(struct world *world)
+{
+    live(world);
+    world_fault(&world->engines[0][0], AGENT_OP_LIVE, FAULT_FAIL_BACK, 1);
+}
+
+static void live_is_silent(struct world *world)
+{
+    live(world);
+    world_fault(&world->engines[0][0], AGENT_OP_LIVE, FAULT_SILENT, 1);
+}
+
+static void live_comes_late(struct world *world)
+{
+    live(world);
+    world_fault(&world->engines[0][0], AGENT_OP_LIVE, FAULT_LATE, 1);
+    world->engines[0][0].late_ns = 70 * S;
+}
+
+static void live_lies(struct world *world)
+{
+    live(world);
+    world_fault(&world->engines[0][0], AGENT_OP_LIVE, FAULT_LIE, 1);
+}
+
+static void live_dies(struct world *world)
+{
+    live(world);
+    world_fault(&world->engines[0][0], AGENT_OP_LIVE, FAULT_FAIL, 1);
+}
+
+/* Nobody can say what is resident: the gate shuts after all. */
+static void live_is_unread(struct world *world)
+{
+    live(world);
+    world_fault(&world->engines[0][0], AGENT_OP_READBACK, FAULT_FAIL, 3);
+}
+
 static const struct scenario SCENARIOS[] = {
     { "swap of one engine", nothing, nothing, 1, 12 },
     { "swap of two engines", nothing, nothing, 2, 20 },
@@ -96,8 +142,15 @@ static const struct scenario SCENARIOS[] = {
     { "an update fails without plug-in", without_plugin, update_fails, 2, 18 },
     { "with hooks", nothing, with_hooks, 2, 20 },
     { "salted, the drain expires", nothing, salted, 2, 20 },
+    { "live", nothing, live, 1, 12 },
+    { "live, and all ranks go back", nothing, live_goes_back, 1, 12 },
+    { "live, without an answer", nothing, live_is_silent, 1, 12 },
+    { "live, and the call comes to work late", nothing, live_comes_late, 1, 12 },
+    { "live, and it says yes and did nothing", nothing, live_lies, 1, 12 },
+    { "live, and the engine ends itself", nothing, live_dies, 1, 12 },
+    { "live, and nothing can be read back", nothing, live_is_unread, 1, 16 },
 };
-enum { SCENARIOS_COUNT = sizeof SCENARIOS / sizeof SCENARIOS[0] };
+enum { SCENARIOS_COUNT = sizeof SCENARIOS / sizeof SCENARIOS[0], LIVE_FIRST = SCENARIOS_COUNT - 7 };
 
 static struct world *begin(const struct scenario *scenario)
 {
@@ -194,7 +247,14 @@ Test(agent_crash, anywhere_in_a_restore)
 
 Test(agent_crash, anywhere_on_the_way_out)
 {
-    for (int i = 7; i < SCENARIOS_COUNT; i++) {
+    for (int i = 7; i < LIVE_FIRST; i++) {
+        crash_everywhere(&SCENARIOS[i]);
+    }
+}
+
+Test(agent_crash, anywhere_in_a_live_swap)
+{
+    for (int i = LIVE_FIRST; i < SCENARIOS_COUNT; i++) {
         crash_everywhere(&SCENARIOS[i]);
     }
 }

@@ -33,6 +33,7 @@ static struct agent_peer_command command_of(enum agent_peer_verb verb)
                                 .drain_deadline_ns = 9 * BATON_NS_PER_MS,
                                 .barrier_deadline_ns = 10 * BATON_NS_PER_MS,
                                 .allow_recreate = true,
+                                .live = true,
                                 .drain_expiry = AGENT_DRAIN_KEEP,
                                 .kv = AGENT_KV_SALT,
                                 .hooks_count = 2,

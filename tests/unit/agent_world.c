@@ -32,10 +32,13 @@ static void check(struct world *world)
             if (world_barrier_forbids(world, i)) {
                 violate(world, "a gate opened in a barrier without a word", name);
             }
-            if (strcmp(engine->resident, committed.digest) != 0) {
+            bool window = world->live_to[i].seq != 0 &&
+                          strcmp(engine->resident, world->live_to[i].digest) == 0;
+            if (strcmp(engine->resident, committed.digest) != 0 && !window) {
                 violate(world, "an open gate serves what was not committed", name);
             }
-            if (engine->gate_version != committed.seq) {
+            bool follows = world->live_from[i] != 0 && engine->gate_version == world->live_from[i];
+            if (engine->gate_version != committed.seq && !follows) {
                 violate(world, "an open gate shows another version", name);
             }
             if (engine->kv[0] != '\0' && !engine->gate_salt && !world->kv_kept &&
@@ -65,6 +68,23 @@ static struct world_engine *engine_of(struct world *world, struct agent_engine_i
     return &world->engines[id.group][id.engine];
 }
 
+static void note_group(struct world *world, uint32_t group, const struct journal_record *record)
+{
+    if (record->kind == JOURNAL_COMMIT) {
+        world->committed[group] = record->commit.version.seq;
+    }
+    if (record->kind == JOURNAL_LIVE_INTENT) {
+        world->live_to[group] = record->intent.to;
+        world->live_from[group] = record->intent.from.seq;
+    } else if (record->kind == JOURNAL_COMMIT || record->kind == JOURNAL_INTENT) {
+        world->live_to[group].seq = 0;
+    } else if (record->kind == JOURNAL_OUTCOME &&
+               record->outcome.record.outcome != AGENT_OUTCOME_OUT) {
+        world->live_to[group].seq = 0; /* OUT: the gate is shut next. */
+        world->live_from[group] = 0;
+    }
+}
+
 static void append(struct world *world, const struct journal_record *record)
 {
     size_t size = journal_record_encode(record, world->journal_index + 1,
@@ -79,16 +99,17 @@ static void append(struct world *world, const struct journal_record *record)
     world->journal_counts[record->kind]++;
     world->journal_last[record->kind] = *record;
     for (uint32_t i = 0; i < world->config.groups_count; i++) {
-        if (record->kind == JOURNAL_COMMIT &&
-            strcmp(record->group, world->groups_config[i].name) == 0) {
-            world->committed[i] = record->commit.version.seq;
+        if (strcmp(record->group, world->groups_config[i].name) == 0) {
+            note_group(world, i, record);
         }
     }
 }
 
 static uint64_t duration_ns(enum agent_op_kind kind)
 {
-    return kind == AGENT_OP_UPDATE ? 50 * MS : kind == AGENT_OP_READBACK ? 20 * MS : 2 * MS;
+    return kind == AGENT_OP_UPDATE || kind == AGENT_OP_PREPARE ? 50 * MS
+           : kind == AGENT_OP_READBACK                         ? 20 * MS
+                                                               : 2 * MS;
 }
 
 static enum fault take_fault(struct world_engine *engine, enum agent_op_kind kind)

@@ -15,7 +15,7 @@
 #define MS UINT64_C(1000000)
 #define S  (UINT64_C(1000) * MS)
 
-enum { WORLD_GROUPS = 2, WORLD_ENGINES = 3, WORLD_PENDING = 128, WORLD_OPS = 15, WORLD_NOTES = 64 };
+enum { WORLD_GROUPS = 2, WORLD_ENGINES = 3, WORLD_PENDING = 128, WORLD_OPS = 17, WORLD_NOTES = 64 };
 
 enum fault {
     FAULT_NONE,
@@ -52,6 +52,10 @@ struct world_engine {
     bool asleep;    /* Weights and KV are gone. */
     bool sleepless; /* It was started without sleep mode. */
     struct agent_fence fence;
+    bool no_live;                           /* It takes no live swap. */
+    char prepared[BATON_DIGEST_TEXT_BYTES]; /* Weights beside the resident ones; empty: none. */
+    struct agent_fence prepared_fence;
+    uint32_t shuts; /* Orders to its gate that do not open it. */
     char label[BATON_NAME_BYTES];
     enum fault faults[WORLD_OPS]; /* By kind of operation. */
     uint32_t faults_left[WORLD_OPS];
@@ -130,6 +134,10 @@ struct world {
     size_t journal_size;
     uint64_t journal_index;
     uint64_t committed[WORLD_GROUPS]; /* Last COMMIT of each group. */
+    /* Of a live swap: what may be resident behind an open gate besides, from LIVE_INTENT to COMMIT or
+     * INTENT; and what the page may still name, until the outcome. */
+    struct agent_version live_to[WORLD_GROUPS];
+    uint64_t live_from[WORLD_GROUPS];
     uint32_t journal_counts[JOURNAL_KIND_END];
     struct journal_record journal_last[JOURNAL_KIND_END]; /* Of each kind. */
     uint64_t journal_took_ns;

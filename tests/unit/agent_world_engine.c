@@ -85,8 +85,57 @@ static void readback(const struct world_engine *engine, const struct agent_op *o
     result->update.level = result->update.ok ? AGENT_LEVEL_RESIDENT : AGENT_LEVEL_NONE;
 }
 
+static void prepare(struct world_engine *engine, const struct agent_op *op, enum fault fault,
+                    struct agent_op_result *result)
+{
+    result->update.in_step = fault != FAULT_STRAY;
+    if (engine->no_live || fault == FAULT_FAIL || compare_fence(&op->fence, &engine->fence) < 0) {
+        result->status = refused("rank 1: MISSING_TENSOR");
+        return;
+    }
+    engine->fence = op->fence;
+    memcpy(engine->prepared, fault == FAULT_LIE ? "" : op->digest, fault == FAULT_LIE ? 1 : 33);
+    engine->prepared_fence = op->fence;
+    result->update.ok = true;
+}
+
+/* FAIL: neither done nor undone, so the process ends itself; FAIL_BACK: undone; LIE: says yes, did
+ * nothing. */
+static void swap_live(struct world_engine *engine, const struct agent_op *op, enum fault fault,
+                      struct agent_op_result *result)
+{
+    bool passed = compare_fence(&op->fence, &engine->fence) < 0;
+    bool same = strcmp(engine->prepared, op->digest) == 0 &&
+                engine->prepared_fence.ticket == op->fence.ticket;
+    result->update.in_step = fault != FAULT_STRAY;
+    engine->fence = passed ? engine->fence : op->fence;
+    if (fault == FAULT_LIE) {
+        result->update.ok = true;
+        result->update.level = AGENT_LEVEL_RESIDENT;
+        return;
+    }
+    if (passed || !same || fault == FAULT_FAIL_BACK) {
+        result->update.restored = true;
+        result->status = refused("rank 1: PEER_FAILED");
+        return;
+    }
+    engine->prepared[0] = '\0';
+    if (fault == FAULT_FAIL) {
+        engine->up = false;
+        result->answered = false;
+        result->status = baton_status_make(BATON_UNAVAILABLE, BATON_REASON_ENGINE_UNREACHABLE,
+                                           "connection reset by peer");
+        return;
+    }
+    memcpy(engine->resident, op->digest, sizeof engine->resident);
+    result->update.ok = true;
+    result->update.level = engine->level;
+    result->update.load_ns = 2 * MS;
+}
+
 static void set_gate(struct world_engine *engine, const struct agent_op *op)
 {
+    engine->shuts += op->gate != AGENT_GATE_OPEN;
     engine->gate = op->gate;
     engine->gate_version = op->gate_version;
     engine->opened_for = op->gate_boots;
@@ -103,6 +152,7 @@ static void change(struct world_engine *engine, const struct agent_op *op)
     case AGENT_OP_RAISE_FENCE:
         if (compare_fence(&op->fence, &engine->fence) > 0) {
             engine->fence = op->fence;
+            engine->prepared[0] = '\0';
         }
         break;
     case AGENT_OP_PAUSE:
@@ -133,6 +183,8 @@ static void change(struct world_engine *engine, const struct agent_op *op)
     case AGENT_OP_UPDATE:
     case AGENT_OP_READBACK:
     case AGENT_OP_WARM:
+    case AGENT_OP_PREPARE:
+    case AGENT_OP_LIVE:
     case AGENT_OP_PROBE: break;
     }
 }
@@ -148,6 +200,9 @@ static void read_facts(const struct world_engine *engine, struct agent_engine_fa
     facts->gate_version = engine->gate_version;
     facts->salt = engine->gate_salt;
     facts->external_kv = engine->external_kv;
+    facts->live = engine->plugin && !engine->no_live;
+    (void)snprintf(facts->live_reason, sizeof facts->live_reason, "%s",
+                   facts->live ? "between two steps" : "its ranks form a pipeline");
     facts->active = engine->active;
     facts->held = facts->gate == AGENT_GATE_HOLD ? 3 : 0;
     facts->world_size = 2;
@@ -171,6 +226,10 @@ void world_engine_perform(struct world_engine *engine, const struct agent_op *op
         update(engine, op, fault, result);
     } else if (op->kind == AGENT_OP_READBACK) {
         readback(engine, op, fault, result);
+    } else if (op->kind == AGENT_OP_PREPARE) {
+        prepare(engine, op, fault, result);
+    } else if (op->kind == AGENT_OP_LIVE) {
+        swap_live(engine, op, fault, result);
     } else if (op->kind == AGENT_OP_PAUSE && op->in_flight == AGENT_IN_FLIGHT_WAIT &&
                engine->active > 0) {
         change(engine, op);
@@ -202,6 +261,7 @@ void world_engine_boot(struct world_engine *engine)
     engine->lives++;
     engine->paused = false;
     engine->asleep = false;
+    engine->prepared[0] = '\0';
     engine->kv[0] = '\0';
     memset(&engine->fence, 0, sizeof engine->fence);
     memcpy(engine->resident, version.digest, sizeof engine->resident);

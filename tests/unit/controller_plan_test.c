@@ -265,3 +265,56 @@ Test(plan, what_will_block)
     cr_assert_not_null(strstr(plan.refusal, "suspended"));
     world_free(world);
 }
+
+/* Live is what the policy says and the group can.  Who cannot waits with the agent's reason, gets no
+ * ticket, and is paused only when the policy says so. */
+Test(plan, live)
+{
+    static const char why[] = "it has several engines";
+    struct policy_spec spec = { .max_unavailable = "2", .kv = "keep", .swap_mode = "live" };
+    struct world *world = world_new();
+    struct baton_status st = world_apply(world, "m", &spec);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    world_fleet(world, "m", GROUPS);
+    for (uint32_t i = 0; i < GROUPS; i++) {
+        struct group_report *report = &world->agents[i].groups[0].report;
+        report->can_swap_live = i != 1;
+        (void)snprintf(report->live_reason, sizeof(report->live_reason), "%s", i == 1 ? why : "");
+    }
+    cr_assert_eq(world_publish(world, "m"), 1);
+    world_play(world); /* All join, those that cannot swap live too. */
+    struct plan_group items[GROUPS];
+    (void)plan_of(world, "", items);
+    cr_assert_eq(world_publish(world, "m"), 2);
+    for (uint32_t i = 0; i < 6; i++) {
+        world_play(world);
+        world_pass(world, 1 * SEC);
+    }
+    struct plan plan = plan_of(world, "", items);
+    cr_assert_eq(plan.groups, GROUPS);
+    uint32_t blocked = 0;
+    for (uint32_t i = 0; i < GROUPS; i++) {
+        cr_assert_eq(items[i].mode, POLICY_MODE_LIVE);
+        blocked += items[i].blocked_reason == BLOCKED_LIVE_IMPOSSIBLE;
+        bool one = strcmp(items[i].group->name, "g1") == 0;
+        cr_assert_eq(items[i].blocked_reason == BLOCKED_LIVE_IMPOSSIBLE, one, "%s",
+                     items[i].group->name);
+        cr_assert(!one || strstr(items[i].blocked_message, why) != NULL, "%s",
+                  items[i].blocked_message);
+        cr_assert_eq(items[i].from_seq, one ? 1 : 2);
+        cr_assert(one || items[i].group->last_swap.mode == POLICY_MODE_LIVE);
+    }
+    cr_assert_eq(blocked, 1);
+    cr_assert_eq(world_blocked(world, "g1"), BLOCKED_LIVE_IMPOSSIBLE);
+    spec.swap_mode = "pause";
+    st = world_apply(world, "m", &spec);
+    cr_assert(baton_ok(&st));
+    for (uint32_t i = 0; i < 3; i++) {
+        world_play(world);
+        world_pass(world, 1 * SEC);
+    }
+    const struct group_record *group = view_group_find(world->core, "g1");
+    cr_assert_eq(group->last_swap.to_seq, 2);
+    cr_assert_eq(group->last_swap.mode, POLICY_MODE_PAUSE);
+    world_free(world);
+}

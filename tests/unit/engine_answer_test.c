@@ -21,9 +21,10 @@ struct rank_text {
     const char *applied;
     const char *resident;
     const char *readback;
+    const char *live; /* Null: it does not tell. */
 };
 
-static const struct rank_text BARE = { "false", "null", "null", "null", "null" };
+static const struct rank_text BARE = { "false", "null", "null", "null", "null", NULL };
 
 static struct answer_report report; /* Large. */
 
@@ -35,9 +36,10 @@ static struct baton_status read_ranks(const struct rank_text *ranks, uint32_t co
         used += (size_t)snprintf(
             body + used, sizeof body - used,
             "%s{\"protocol\":1,\"rank\":%u,\"world_size\":%u,\"session\":%s,"
-            "\"fence\":[1,2,3,4,5],\"staged\":%s,\"applied\":%s,\"resident\":%s,\"readback\":%s,"
+            "%s\"fence\":[1,2,3,4,5],\"staged\":%s,\"applied\":%s,\"resident\":%s,\"readback\":%s,"
             "\"seconds\":{\"stage\":0.5,\"load\":%u,\"finalize\":0,\"verify\":null}}",
-            i > 0 ? "," : "", i, count, ranks[i].session, ranks[i].staged, ranks[i].applied,
+            i > 0 ? "," : "", i, count, ranks[i].session,
+            ranks[i].live != NULL ? ranks[i].live : "", ranks[i].staged, ranks[i].applied,
             ranks[i].resident, ranks[i].readback, i + 1);
     }
     (void)snprintf(body + used, sizeof body - used, "]}");
@@ -214,6 +216,25 @@ Test(answer, refuses_reports_with_a_wrong_member_and_names_rank_and_member)
     rank.session = "null";
     st = read_ranks(&rank, 1);
     cr_expect_not_null(strstr(st.message, "session"), "%s", st.message);
+}
+
+/* A plug-in that does not tell whether it swaps live does not. */
+Test(answer, live)
+{
+    struct rank_text rank = BARE;
+    struct baton_status st = read_ranks(&rank, 1);
+    cr_assert(baton_ok(&st) && !report.ranks[0].live && report.ranks[0].live_why[0] != '\0');
+    rank.live = "\"live\":true,\"live_why\":\"one step\",";
+    st = read_ranks(&rank, 1);
+    cr_assert(baton_ok(&st) && report.ranks[0].live);
+    cr_assert_str_eq(report.ranks[0].live_why, "one step");
+    rank.live = "\"live\":false,\"live_why\":\"a pipeline\",";
+    st = read_ranks(&rank, 1);
+    cr_assert(baton_ok(&st) && !report.ranks[0].live);
+    cr_assert_str_eq(report.ranks[0].live_why, "a pipeline");
+    rank.live = "\"live\":1,";
+    st = read_ranks(&rank, 1);
+    cr_assert_not_null(strstr(st.message, "report.live"), "%s", st.message);
 }
 
 Test(answer, sums_up_ranks_that_all_applied)

@@ -4,7 +4,7 @@
 
 #include "agent/core/journal.h"
 
-enum { RECORDS = 14 };
+enum { RECORDS = 15 };
 
 static void text(char *out, size_t size, const char *value)
 {
@@ -19,7 +19,7 @@ static struct agent_ticket ticket(void)
                                    .from = { 1, "00000000000000000000000000000001" },
                                    .to = { 2, "00000000000000000000000000000002" },
                                    .policy = { AGENT_IN_FLIGHT_WAIT, AGENT_ARRIVALS_REFUSE, 60, 30,
-                                               true },
+                                               true, .live = true },
                                    .rejoin = true,
                                    .queue_ns = 9 };
     text(ticket.uid, sizeof ticket.uid, "0123456789abcdef0123456789abcdef");
@@ -59,7 +59,7 @@ static struct journal_members members(void)
 static struct journal_record make(uint32_t index)
 {
     static const enum journal_kind LATER[] = { JOURNAL_BARRIER, JOURNAL_LIFE, JOURNAL_OPERATE,
-                                               JOURNAL_SLEEP };
+                                               JOURNAL_SLEEP, JOURNAL_LIVE_INTENT };
     uint32_t at = index % (JOURNAL_TAINT + sizeof LATER / sizeof LATER[0]);
     struct journal_record record = { .kind = at < JOURNAL_TAINT ? (enum journal_kind)(at + 1)
                                                                 : LATER[at - JOURNAL_TAINT] };
@@ -104,6 +104,12 @@ static struct journal_record make(uint32_t index)
     case JOURNAL_SLEEP:
         record.sleep.mark = JOURNAL_SLEEP_WAKING;
         record.sleep.members = members();
+        break;
+    case JOURNAL_LIVE_INTENT:
+        text(record.intent.ticket_uid, sizeof record.intent.ticket_uid, "u");
+        record.intent.step = 3;
+        record.intent.from.seq = 1;
+        record.intent.to.seq = 2;
         break;
     case JOURNAL_KIND_END: break;
     }

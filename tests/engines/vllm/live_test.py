@@ -89,6 +89,77 @@ class Everywhere:
         self.swap("v1")
         self.serves("v1")
 
+    def live(self, version, fence):
+        """The one call of a live swap; returns the ranks' reports."""
+        digest = self.fleet.landing[version][1]
+        return self.server.rpc("baton_live", version_digest=digest, fence=fence[:4] + [fence[4] + 1])
+
+    def prepare(self, version, fence):
+        folder, digest = self.fleet.landing[version]
+        return self.server.rpc("baton_prepare", landing=folder, version_digest=digest, fence=fence)
+
+    def running(self, tokens=300):
+        """A long request, under way."""
+        found = []
+        body = asking.body(PROMPTS[0], tokens)
+        call = lambda: found.append(self.server.call("POST", "/v1/completions", body, token=True))
+        asker = threading.Thread(target=call)
+        asker.start()
+        while asker.is_alive() and "vllm:num_requests_running{" in self.server.call("GET", "/metrics").text:
+            lines = self.server.call("GET", "/metrics").text.splitlines()
+            if any(x.startswith("vllm:num_requests_running{") and float(x.split()[-1]) > 0 for x in lines):
+                break
+        return asker, found
+
+    def test_07_live_swap_under_a_running_request(self):
+        for version in ("v2", "v1"):
+            asker, found = self.running()
+            fence = self.fence()
+            for rank in self.prepare(version, fence):
+                self.assertTrue(rank["live"], rank["live_why"])
+                self.assertTrue(rank["staged"]["ok"], rank["staged"])
+                self.assertFalse(rank["session"])
+            self.assertTrue(asker.is_alive(), "the request ended before the swap: ask for more")
+            for rank in self.live(version, fence):
+                self.assertTrue(rank["applied"]["ok"], rank["applied"])
+                self.assertEqual(rank["resident"]["version_digest"], self.fleet.landing[version][1])
+                self.assertTrue(rank["readback"]["ok"])
+            self.assertFalse(self.server.call("GET", "/is_paused", token=True).json["is_paused"])
+            asker.join(120)
+            self.assertEqual((found[0].status, found[0].json["usage"]["completion_tokens"]), (200, 300))
+            self.serves(version)
+
+    def test_08_live_failures_put_back_while_requests_run(self):
+        for kind, rank, at in (("raise", 0, 5), ("raise", self.last, 40), ("drop", self.last, 7)):
+            with self.subTest(f"{kind} at tensor {at} of rank {rank}"):
+                asker, found = self.running()
+                fence = self.fence()
+                self.prepare("v2", fence)
+                self.server.fault(kind=kind, rank=rank, at=at)
+                for report in self.live("v2", fence):
+                    applied = report["applied"]
+                    self.assertEqual((applied["ok"], applied["restored"]), (False, True), applied)
+                self.server.no_fault()
+                asker.join(120)
+                self.assertEqual(found[0].status, 200)
+                self.in_step()
+        self.serves("v1")
+
+    def test_09_live_calls_without_their_preparation_do_nothing(self):
+        fence, later = self.fence(), self.fence()
+        for rank in self.live("v2", fence):
+            self.assertEqual(rank["applied"]["error"]["code"], refusal.BAD_REQUEST)
+            self.assertTrue(rank["applied"]["restored"])
+        self.prepare("v2", later)
+        for rank in self.live("v2", fence):
+            self.assertEqual(rank["applied"]["error"]["code"], refusal.FENCED)
+        self.prepare("v2", later)
+        self.server.rpc("baton_fence", fence=later[:4] + [later[4] + 2])
+        for rank in self.live("v2", later):
+            self.assertEqual(rank["applied"]["error"]["code"], refusal.FENCED)
+        self.in_step()
+        self.serves("v1")
+
     def test_10_wrong_content_is_refused_before_the_model(self):
         odd = "model.layers.1.self_attn.z_proj.weight"
         for name, change, code, tensor in (

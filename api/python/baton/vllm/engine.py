@@ -4,6 +4,7 @@ deploy/docs/engine-contract.md, section 2, is what it keeps.  One instance a wor
 worker's main thread only.  No call raises: outcomes are recorded and fetched by baton_report."""
 
 import logging
+import os
 import time
 from collections import namedtuple
 from dataclasses import dataclass, field
@@ -21,7 +22,9 @@ from baton.vllm.refusal import Refusal
 log = logging.getLogger("baton.engine")
 
 _UPDATE_FIELDS = {"landing", "version_digest", "fence"}
+_LIVE_FIELDS = {"version_digest", "fence"}
 _MISMATCHED_SHOWN = 16
+_ENDED_ITSELF = 70
 
 Staged = namedtuple("Staged", "landing fence")
 
@@ -57,6 +60,8 @@ class BatonEngine(WeightTransferEngine):
         self._staged = None
         self._suspect_kv = ()
         self._report = report.Report(self._peers.rank, self._peers.size)
+        self._report.live_why = self._live_obstacle() or "all ranks change between two steps"
+        self._report.live = self._live_obstacle() is None
 
     # vLLM's four phases.
 
@@ -79,10 +84,13 @@ class BatonEngine(WeightTransferEngine):
         self.receive_weights(UpdateInfo(update_info))
 
     def receive_weights(self, update_info):
+        self._stage(update_info.values, in_session=True)
+
+    def _stage(self, values, in_session):
         began = time.monotonic()
-        values, place, error = update_info.values, None, None
+        place, error = None, None
         try:
-            place = self._admit(values)
+            place = self._admit(values, in_session)
             version = landing.Landing(values["landing"], values["version_digest"], self._wanted())
             self._staged = Staged(version, place)
         except Exception as caught:
@@ -127,6 +135,37 @@ class BatonEngine(WeightTransferEngine):
             self._report.staged = self._report.outcome(digest, dropped.fence, error)
         return self.status()
 
+    def prepare(self, values):
+        """Stage beside a serving model, without a session of vLLM's.  Touches no weight."""
+        self._stage(values, in_session=False)
+        return self.status()
+
+    def swap_live(self, values):
+        """Apply what was prepared under the same ticket, on all ranks or on none, while requests run.
+
+        Called between two steps of the engine, and nothing generates before it returns.  A rank that can
+        neither go on nor back, or does not know what the others did, ends its process, and so the engine."""
+        staged, error = None, None
+        try:
+            staged = self._admit_live(values)
+        except Exception as caught:
+            error = refusal.of(caught, refusal.INTERNAL)
+            log.warning("baton: live swap refused: %s: %s", error.code, error)
+        self._staged = None
+        self._report.session = False
+        try:
+            self._finish(staged, live=True)
+        except Exception:
+            log.exception("baton: nobody knows what the ranks hold")
+            self._end_itself()
+        if error is not None:
+            place, named = None, None
+            if isinstance(values, dict):
+                place, named = values.get("fence"), values.get("version_digest")
+            found = self._report.outcome(named, place, error)
+            self._report.applied = {**found, "restored": True}
+        return self.status()
+
     def status(self):
         return self._report.as_json(self._fences.highest)
 
@@ -159,20 +198,55 @@ class BatonEngine(WeightTransferEngine):
             raise Refusal(refusal.INTERNAL, message)
         return self._needs
 
-    def _admit(self, values):
+    def _admit(self, values, in_session):
         """Check an update's fields and fence; forget what was staged before."""
         if not isinstance(values, dict) or set(values) != _UPDATE_FIELDS:
             names = ", ".join(sorted(_UPDATE_FIELDS))
             raise Refusal(refusal.BAD_REQUEST, f"update_info must have exactly {names}")
         place = self._fences.admit(values["fence"])
         self._staged = None
-        if not self._report.session:
+        if in_session and not self._report.session:
             raise Refusal(refusal.BAD_REQUEST, "update before start")
         return place
 
+    # Live.
+
+    def _live_obstacle(self):
+        """Why this engine's ranks cannot all change between the same two steps, or None."""
+        config = self.parallel_config
+        if getattr(config, "pipeline_parallel_size", 1) != 1:
+            return "its ranks form a pipeline: they are never all between the same two steps"
+        if getattr(config, "data_parallel_size", 1) != 1:
+            return "its data parallel replicas do not step together"
+        if self._needs.pieces is None:
+            return "its resident weights cannot be read back"
+        return None
+
+    def _admit_live(self, values):
+        """What was prepared, under the fence of this call.  Refusal: nothing of this rank changes."""
+        if not isinstance(values, dict) or set(values) != _LIVE_FIELDS:
+            names = ", ".join(sorted(_LIVE_FIELDS))
+            raise Refusal(refusal.BAD_REQUEST, f"a live swap must be given exactly {names}")
+        place = self._fences.admit(values["fence"])
+        obstacle, staged = self._live_obstacle(), self._staged
+        if obstacle is not None:
+            raise Refusal(refusal.BAD_REQUEST, obstacle)
+        if self._suspect_kv:
+            message = "cached KV may be of weights that nobody verified: it cannot be kept"
+            raise Refusal(refusal.BAD_REQUEST, message)
+        known = staged is not None and staged.landing.version_digest == values["version_digest"]
+        if not known or staged.fence[:-1] != place[:-1]:
+            raise Refusal(refusal.BAD_REQUEST, "it was not prepared under this ticket")
+        return Staged(staged.landing, place)
+
+    @staticmethod
+    def _end_itself():
+        """The engine dies with a rank; its guard boots shut, and its agent recreates it."""
+        os._exit(_ENDED_ITSELF)
+
     # Apply.
 
-    def _finish(self, staged):
+    def _finish(self, staged, live=False):
         mine = None
         if staged is not None:
             mine = (staged.landing.version_digest, staged.fence)
@@ -184,9 +258,9 @@ class BatonEngine(WeightTransferEngine):
             error = Refusal(refusal.PEER_FAILED, f"rank {ranks} did not stage the same version")
             self._record_applied(staged, error, restored=True)
             return
-        self._apply(staged)
+        self._apply(staged, live)
 
-    def _apply(self, staged):
+    def _apply(self, staged, live):
         error, saved = None, None
         try:
             if snapshot.is_torn(self.model):
@@ -198,7 +272,7 @@ class BatonEngine(WeightTransferEngine):
         except Exception as caught:
             log.exception("baton: apply failed")
             error = refusal.of(caught, refusal.LOAD_FAILED)
-        error = self._agree(error)
+        error = self._agree(error, live)
         if error is None:
             self._clear_suspect_kv()
             self._record_applied(staged, None, restored=False)
@@ -206,13 +280,18 @@ class BatonEngine(WeightTransferEngine):
             digest = staged.landing.version_digest
             self._report.resident = {"version_digest": digest, "level": level}
             return
-        self._record_applied(staged, error, restored=self._restore(saved))
+        restored = self._restore(saved)
+        if live and not restored:
+            self._end_itself()
+        self._record_applied(staged, error, restored)
 
-    def _agree(self, error):
+    def _agree(self, error, live):
         """This rank's error, or that another rank has one, or None: all is well everywhere."""
         try:
             found = self._peers.exchange(error.code if error else None)
         except Refusal as lost:
+            if live:  # The others may have gone on.
+                raise
             return error or lost
         ranks = [f"{rank} ({code})" for rank, code in enumerate(found) if code is not None]
         if ranks and error is None:

@@ -10,6 +10,7 @@ class Report:
     def __init__(self, rank, world_size):
         self.rank = rank
         self.world_size = world_size
+        self.live, self.live_why = False, ""
         self.initialized = False
         self.session = False
         self.staged = None
@@ -32,6 +33,8 @@ class Report:
             "protocol": PROTOCOL,
             "rank": self.rank,
             "world_size": self.world_size,
+            "live": self.live,
+            "live_why": self.live_why,
             "initialized": self.initialized,
             "session": self.session,
             "fence": list(fence) if fence is not None else None,

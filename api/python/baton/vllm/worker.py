@@ -34,6 +34,16 @@ def baton_readback(self, landing=None, version_digest=None, **_unknown):
     return _engine(self).read_back(landing, version_digest)
 
 
+def baton_prepare(self, **values):
+    """Hold a landing's weights beside those that serve."""
+    return _engine(self).prepare(values)
+
+
+def baton_live(self, **values):
+    """Make what was prepared resident, between two steps, while requests run."""
+    return _engine(self).swap_live(values)
+
+
 def _quiet(original, active):
     """A phase that never raises.  `active`: what vLLM's own session flag must be to let it pass."""
 
@@ -72,7 +82,7 @@ def attach():
 
     if getattr(Worker, _ATTACHED, False):
         return
-    for call in (baton_fence, baton_report, baton_readback):
+    for call in (baton_fence, baton_report, baton_readback, baton_prepare, baton_live):
         setattr(Worker, call.__name__, call)
     for name, active in (
         ("start_weight_update", False),
