@@ -35,7 +35,7 @@ const char *flow_live_obstacle(const struct group *group)
     if (engine->facts.external_kv) {
         return "its engine has a KV tier outside of itself, and a live swap keeps KV";
     }
-    if (!engine->facts.live) {
+    if (!engine->facts.live || engine->facts.way_in != AGENT_WAY_IN_PLUGIN) {
         return engine->facts.live_reason[0] != '\0' ? engine->facts.live_reason
                                                     : "its engine takes no live swap";
     }
