@@ -290,6 +290,9 @@ struct worker_answer transfer_prepare(struct worker *worker, const json_t *kwarg
 {
     struct fault_place place = { FAULT_STAGE, (int32_t)worker->ranks->rank, FAULTS_ANY };
     struct fault_hit hit;
+    if (!worker->backend) {
+        return worker_raises("%s", not_configured);
+    }
     faults_pass(worker->faults, place);
     if (!faults_take(worker->faults, FAULT_LIE, place, &hit)) {
         stage_and_record(worker, kwargs, false);
@@ -331,6 +334,9 @@ struct worker_answer transfer_live(struct worker *worker, const json_t *kwargs)
     struct transfer *transfer = &worker->transfer;
     struct transfer_target target;
     struct trouble why = { .code = "" };
+    if (!worker->backend) {
+        return worker_raises("%s", not_configured);
+    }
     faults_pass(worker->faults, place);
     admit_live(worker, kwargs, &target, &why);
     bool alive = apply_staged(worker);
