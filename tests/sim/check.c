@@ -91,7 +91,8 @@ static void check_open_engine(struct world *world, const struct group_model *gro
 {
     const struct open_ticket *ticket = &group->ticket;
     /* One that ends with OUT is told before its gate is shut. */
-    bool lasts = ticket->open || (ticket->out_ns != 0 && world->now_ns < ticket->out_ns + 30 * S);
+    bool lasts = ticket->open || ticket->lost ||
+                 (ticket->out_ns != 0 && world->now_ns < ticket->out_ns + 30 * S);
     bool window = lasts && ticket->live_intent && !ticket->committed;
     if (!holds(engine, group->committed) && !(window && holds(engine, ticket->to))) {
         world_break(world, CHECK_MIXED,

@@ -58,6 +58,8 @@ void check_asleep(struct world *world);
 /* An agent deletes a version. */
 void check_drop(struct world *world, struct node *node, uint32_t content);
 /* An agent's message goes out. */
+/* The journal is lost, and the open ticket with it; but what a live swap left resident stays so. */
+void check_lost(struct group_model *group);
 void check_told(struct world *world, struct node *node, const struct agent_group_report *report);
 /* An agent took goals of this epoch over. */
 void check_goals(struct world *world, struct node *node, const struct agent_goals *goals);

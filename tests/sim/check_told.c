@@ -40,3 +40,19 @@ void check_told(struct world *world, struct node *node, const struct agent_group
                     report->group, open ? "no" : "a");
     }
 }
+
+void check_lost(struct group_model *group)
+{
+    const struct open_ticket was = group->ticket;
+    memset(&group->ticket, 0, sizeof(group->ticket));
+    if (was.live && (was.open || was.lost || was.out_ns != 0)) {
+        group->ticket = (struct open_ticket){ .lost = true,
+                                              .live = true,
+                                              .live_intent = was.live_intent,
+                                              .committed = was.committed,
+                                              .from_seq = was.from_seq,
+                                              .to_seq = was.to_seq,
+                                              .from = was.from,
+                                              .to = was.to };
+    }
+}

@@ -209,7 +209,7 @@ void node_lose_disk(struct world *world, struct node *node, bool landings_too)
         group->owner_term = 0;
         group->needs_ticket = false;
         group->unfit_told = 0;
-        memset(&group->ticket, 0, sizeof(group->ticket));
+        check_lost(group);
     }
     if (landings_too) {
         memset(node->landing, 0, sizeof(node->landing));

@@ -50,7 +50,7 @@ static void ask_policy(const struct world *world, const struct call *call, struc
         spec->progress_deadline_ms = 15000;
         spec->roll.progress_action = call->word / 62208 % 2 == 0 ? "rollback" : "pause";
     }
-    if (call->word % 11 == PEOPLE_LIVE) {
+    if (call->word % 11 == PEOPLE_LIVE || call->word % 11 == 8) {
         spec->swap_mode = "live";
         spec->in_flight = "keep";
         spec->kv = "keep";

@@ -103,8 +103,9 @@ struct open_ticket {
     uint32_t to;
     bool rejoin;
     bool barrier;
-    bool bound;       /* It shut, and waits for the others. */
-    bool live;        /* The gate stays open. */
+    bool bound; /* It shut, and waits for the others. */
+    bool live;  /* The gate stays open. */
+    bool lost;  /* Of a live swap: the journal that knew of it is gone; until another ticket. */
     uint64_t out_ns;  /* It ended with OUT then; its gate is being shut. */
     bool live_intent; /* LIVE_INTENT is the last of its intents: 'from' or 'to' is resident. */
     bool committed;
