@@ -55,6 +55,9 @@ static void ask_policy(const struct world *world, const struct call *call, struc
         spec->in_flight = "keep";
         spec->kv = "keep";
         spec->strategy = "Rolling";
+        /* Groups that cannot swap live wait for ever: a roll that is taken back for it would never end well. */
+        spec->progress_deadline_ms = 0;
+        spec->roll.progress_action = NULL;
     }
     spec->mass_loss = call->word / 124416 % 4 == 1 ? "50%" : NULL;
     spec->staleness_unit = "Publishes";
