@@ -689,8 +689,6 @@ void check_journal(struct world *world, struct node *node, const struct journal_
     }
 }
 
-/* --- what an agent takes --- */
-
 void check_goals(struct world *world, struct node *node, const struct agent_goals *goals)
 {
     if (compare_epochs(goals->epoch, node->epoch) < 0) {

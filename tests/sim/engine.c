@@ -163,7 +163,8 @@ static void swap_live(struct engine_model *engine, const struct agent_op *op,
         return;
     }
     if (passed || engine->prepared != content ||
-        !same_ticket(&engine->prepared_fence, &op->fence) || fault == EF_FAIL_BACK) {
+        !same_ticket(&engine->prepared_fence, &op->fence) || fault == EF_FAIL_BACK ||
+        engine->asleep) {
         engine->prepared = passed ? engine->prepared : 0;
         result->update.restored = true;
         result->status = refused("rank 1: PEER_FAILED");

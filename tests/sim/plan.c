@@ -269,8 +269,8 @@ static void engine_fails(struct world *world, const struct fate *fate)
         AGENT_OP_PAUSE,      AGENT_OP_UPDATE,   AGENT_OP_UPDATE,   AGENT_OP_UPDATE,
         AGENT_OP_LABEL,      AGENT_OP_READBACK, AGENT_OP_RESUME,   AGENT_OP_PROBE,
         AGENT_OP_INVALIDATE, AGENT_OP_SLEEP,    AGENT_OP_WAKE,     AGENT_OP_PREPARE,
-        AGENT_OP_PREPARE,    AGENT_OP_PREPARE,
-        AGENT_OP_LIVE,       AGENT_OP_LIVE
+        AGENT_OP_PREPARE,    AGENT_OP_PREPARE,  AGENT_OP_LIVE,     AGENT_OP_LIVE,
+        AGENT_OP_LIVE
     };
     struct engine_model *engine = engine_of(world, fate);
     enum agent_op_kind kind = kinds[fate->c % (sizeof(kinds) / sizeof(kinds[0]))];
