@@ -123,6 +123,8 @@ enum phase flow_hooks_first(const struct group *group);
 void flow_hooks_enter(struct agent *agent, struct group *group, enum phase phase);
 phase_fn flow_drain_wait, flow_tell_wait, flow_back_tell_wait;
 void flow_on_hook(struct agent *agent, const struct agent_event *event);
+/* The swap ends with its gates open still: routers that were asked to send nobody are told first. */
+void flow_stay_open(struct agent *agent, struct group *group, enum agent_outcome verdict);
 /* When a hook counts as failed, or is called again. */
 uint64_t flow_hooks_deadline_ns(const struct group *group);
 

@@ -74,8 +74,7 @@ bool flow_barrier_gave_up(struct agent *agent, struct group *group)
         return false;
     }
     group_trouble(group, "the barrier was cancelled before the gate was shut");
-    flow_end_ticket(agent, group, AGENT_OUTCOME_PAUSE_TIMEOUT);
-    flow_serve(agent, group);
+    flow_stay_open(agent, group, AGENT_OUTCOME_PAUSE_TIMEOUT);
     return true;
 }
 

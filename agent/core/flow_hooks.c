@@ -9,6 +9,7 @@
 
 #include "agent/core/flow.h"
 #include "agent/core/ops.h"
+#include "api/base/mutant.h"
 
 /* Between two calls of one hook; and after its deadline, until the shell's answer is given up. */
 #define HOOK_RETRY_NS UINT64_C(500000000)
@@ -160,17 +161,23 @@ static enum turn run(struct agent *agent, struct group *group, const struct agen
     return TURN_OVER;
 }
 
+void flow_stay_open(struct agent *agent, struct group *group, enum agent_outcome verdict)
+{
+    group->verdict = verdict;
+    group->stays_open = true;
+    flow_hooks_enter(agent, group, PHASE_BACK_TELL);
+}
+
 void flow_drain_wait(struct agent *agent, struct group *group)
 {
     const struct agent_hook *failed;
     enum turn turn = run(agent, group, &failed);
-    if (turn == TURN_FAILED) {
+    if (turn == TURN_FAILED && !MUTANT(ROUTER_UNHEARD)) {
         group->not_drained = true;
-        group->verdict = AGENT_OUTCOME_PAUSE_TIMEOUT;
         group_trouble(group,
                       "a router did not acknowledge that it sends nobody any more: %.100s: %.80s",
                       failed->url, group->hooks.why);
-        flow_hooks_enter(agent, group, PHASE_BACK_TELL);
+        flow_stay_open(agent, group, AGENT_OUTCOME_PAUSE_TIMEOUT);
     } else if (turn != TURN_WAITS) {
         group->deadline_ns = AGENT_NEVER;
         phase_enter(agent, group, PHASE_SETTLE);
@@ -195,13 +202,13 @@ void flow_tell_wait(struct agent *agent, struct group *group)
     }
 }
 
-/* After a drain that failed the gates are open still: nothing is left to do. */
+/* Where the gates are open still, nothing is left to do. */
 void flow_back_tell_wait(struct agent *agent, struct group *group)
 {
     const struct agent_hook *failed;
-    if (run(agent, group, &failed) != TURN_OVER) {
+    if (!MUTANT(ROUTER_UNTOLD) && run(agent, group, &failed) != TURN_OVER) {
         flow_look(agent, group);
-    } else if (group->not_drained) {
+    } else if (group->stays_open) {
         flow_end_ticket(agent, group, group->verdict);
         flow_serve(agent, group);
     } else {

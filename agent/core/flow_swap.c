@@ -44,6 +44,7 @@ void flow_accept(struct agent *agent, struct group *group, const struct agent_ti
     group->aborted = 0;
     group->drain_expired = false;
     group->not_drained = false;
+    group->stays_open = false;
     group->deadline_ns = AGENT_NEVER;
     memset(&group->probe, 0, sizeof group->probe);
     memset(&group->phases, 0, sizeof group->phases);
@@ -83,7 +84,7 @@ static void fill_record(const struct agent *agent, const struct group *group,
     record->requests_kept = group->kept;
     record->requests_aborted = group->aborted;
     record->drain_expired = group->drain_expired;
-    record->router_not_drained = group->not_drained;
+    record->router_not_drained = group->not_drained || MUTANT(ROUTER_BLAMED);
     record->barrier_ns = group->barrier_ns;
     record->probe_logprob = group->probe.logprob_sum;
     record->references = group->probe.references;

@@ -182,6 +182,7 @@ struct group {
     uint32_t aborted; /* Ended by the swap. */
     struct group_hooks hooks;
     bool not_drained;    /* A hook before the pause failed. */
+    bool stays_open;     /* The swap ends before its gates were closed. */
     bool drain_expired;  /* Its expiry action is under way or done. */
     uint64_t barrier_ns; /* Waited for the other groups of a barrier. */
     bool live_doubted;   /* It was asked once what a live swap left behind. */

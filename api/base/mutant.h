@@ -43,6 +43,9 @@ enum {
     MUTANT_MEMBER_STEP_FREE,    /* A member obeys commands of steps that have passed. */
     MUTANT_SLEEP_BELIEVED,      /* Takes an engine for asleep that did not say so. */
     MUTANT_WAKE_TRUSTS,         /* Serves what is left after a sleep. */
+    MUTANT_ROUTER_UNHEARD,      /* Pauses although a router did not acknowledge. */
+    MUTANT_ROUTER_UNTOLD,       /* Goes back and does not tell the routers. */
+    MUTANT_ROUTER_BLAMED,       /* Says of any swap that a router kept it from going on. */
     MUTANT_DOUBT_GUESSED,       /* In doubt takes the old version, whatever members committed. */
     MUTANT_LIVE_UNREAD,         /* Commits a live swap without reading back. */
     MUTANT_LIVE_UNJOURNALED,    /* Begins one without LIVE_INTENT. */

@@ -28,6 +28,7 @@ static const char *const names[CHECK_COUNT] = {
     [CHECK_STALENESS] = "staleness",
     [CHECK_ADMISSION] = "admission",
     [CHECK_SLEEP] = "sleep",
+    [CHECK_ROUTER] = "router",
     [CHECK_PROGRESS] = "progress",
     [CHECK_STORE] = "store",
     [CHECK_TIME] = "time",
@@ -151,7 +152,8 @@ static void check_pause(struct world *world, const struct node *node, struct gro
         group->shut_ns = world->now_ns;
     }
     uint64_t since_ns = group->shut_ns > node->restarted_ns ? group->shut_ns : node->restarted_ns;
-    uint64_t bound_ns = ticket->swap_ns + 2 * node->config.times.restore_bound + 10 * S;
+    uint64_t bound_ns =
+        ticket->swap_ns + ticket->hooks_ns + 2 * node->config.times.restore_bound + 10 * S;
     if (node->up && world->now_ns > since_ns + bound_ns) {
         world_break(world, CHECK_PAUSE, "%s is shut by a swap for %llu s", name_of(world, group),
                     (unsigned long long)((world->now_ns - group->shut_ns) / S));
@@ -243,6 +245,9 @@ void check_opened(struct world *world, struct group_model *group, struct engine_
                     "%s: e%u is opened, and nobody read content %u back in this life", name, place,
                     group->committed);
     }
+    if (group->ticket.open) {
+        check_routers_told(world, group, name);
+    }
     if (group->ticket.open && group->ticket.barrier && group->ticket.committed) {
         check_barrier(world, group);
     }
@@ -313,7 +318,9 @@ void check_op(struct world *world, struct node *node, const struct agent_op *op)
     const struct engine_model *engine = &group->engines[op->engine.engine];
     char label[BATON_NAME_BYTES];
     (void)snprintf(label, sizeof(label), "%llu", (unsigned long long)group->journal_seq);
-    if (op->kind == AGENT_OP_UPDATE) {
+    if (op->kind == AGENT_OP_PAUSE) {
+        check_drained(world, group, name_of(world, group));
+    } else if (op->kind == AGENT_OP_UPDATE) {
         check_update(world, group, engine, op);
     } else if (op->kind == AGENT_OP_LIVE) {
         check_live(world, group, op);
@@ -445,6 +452,7 @@ static void on_accept(struct world *world, struct node *node, struct group_model
     if (ticket->barrier) { /* Shut, go, open: each wait has its bound. */
         open->swap_ns = 3 * open->swap_ns + 6 * ticket->policy.barrier_deadline_ns;
     }
+    check_hooks_accepted(open, ticket);
     group->accepted_ns = world->now_ns;
     group->highest_ticket = ticket->number;
     group->owner_term =
@@ -519,16 +527,6 @@ static void on_resolved(struct world *world, struct group_model *group,
     group->journal_content = content;
     group->journal_seq = group->committed_seq;
     memset(group->committed_lives, 0, sizeof(group->committed_lives));
-}
-
-uint32_t check_life(const char *incarnation)
-{
-    uint32_t life = 0;
-    for (const char *digit = incarnation; *digit != '\0'; digit++) {
-        bool is_digit = *digit >= '0' && *digit <= '9';
-        life = is_digit ? life * 10 + (uint32_t)(*digit - '0') : life;
-    }
-    return life;
 }
 
 static void on_commit(struct world *world, struct node *node, struct group_model *group,
@@ -610,6 +608,9 @@ static void on_outcome(struct world *world, struct group_model *group,
                         name, agent_outcome_name(swap->outcome), ticket->committed ? "" : " not");
         }
         check_ended(world, group, swap->outcome);
+        if (ticket->asked != 0 && swap->outcome != AGENT_OUTCOME_OUT) {
+            check_routers_told(world, group, name);
+        }
         group->needs_ticket |= record->outcome.needs_ticket;
         ticket->open = false;
         ticket->out_ns = swap->outcome == AGENT_OUTCOME_OUT ? world->now_ns : 0;

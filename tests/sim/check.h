@@ -31,6 +31,7 @@ enum check {
     CHECK_STALENESS,   /* Lag equals what the published versions say. */
     CHECK_ADMISSION,   /* A group that is said to be ready serves what is said, or nobody. */
     CHECK_SLEEP,       /* Who is said to sleep released its memory. */
+    CHECK_ROUTER,      /* Routers acknowledge before a pause, and are told of each way back. */
     CHECK_PROGRESS,    /* Once faults cease, everything converges. */
     CHECK_STORE,       /* Store, core and rebuilt core agree. */
     CHECK_TIME,        /* No core asks for a time that has passed, for ever. */
@@ -55,6 +56,13 @@ void check_slept(struct world *world, struct group_model *group,
                  const struct journal_record *record);
 /* A client is told that all who are to sleep do. */
 void check_asleep(struct world *world);
+/* What routers are asked, and how far that came before a pause, or before it is over. */
+void check_hooks_accepted(struct open_ticket *open, const struct agent_ticket *ticket);
+void check_hook_called(struct world *world, const struct node *node,
+                       const struct agent_hook_call *call);
+void check_hook_ended(struct world *world, struct node *node, uint64_t id, bool ok);
+void check_drained(struct world *world, const struct group_model *group, const char *name);
+void check_routers_told(struct world *world, const struct group_model *group, const char *name);
 /* An agent deletes a version. */
 void check_drop(struct world *world, struct node *node, uint32_t content);
 /* An agent's message goes out. */

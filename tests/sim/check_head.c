@@ -593,6 +593,12 @@ static bool live_is_impossible(const struct scene *scene)
     return live && !(one && strcmp(report->engines[0].way_in, "plugin") == 0 && !report->advisory);
 }
 
+static bool router_failed(const struct scene *scene)
+{
+    const char *uid = scene->group->last_swap.ticket_uid;
+    return check_ticket_book((struct world *)scene->world, uid)->router_failed;
+}
+
 /* By reason; null: the agent's own word, or not judged. */
 static bool (*const truths[BLOCKED_REASONS_END])(const struct scene *scene) = {
     [BLOCKED_BUDGET_FULL] = budget_is_full,
@@ -605,6 +611,7 @@ static bool (*const truths[BLOCKED_REASONS_END])(const struct scene *scene) = {
     [BLOCKED_GROUP_PINNED] = group_is_pinned,
     [BLOCKED_GROUP_ASLEEP] = group_is_asleep,
     [BLOCKED_LIVE_IMPOSSIBLE] = live_is_impossible,
+    [BLOCKED_ROUTER_NOT_DRAINED] = router_failed,
 };
 
 static bool is_true(const struct world *world, const struct head *head,

@@ -3,6 +3,16 @@
 
 #define LEASE_NS (UINT64_C(10) * S)
 
+uint32_t check_life(const char *incarnation)
+{
+    uint32_t life = 0;
+    for (const char *digit = incarnation; *digit != '\0'; digit++) {
+        bool is_digit = *digit >= '0' && *digit <= '9';
+        life = is_digit ? life * 10 + (uint32_t)(*digit - '0') : life;
+    }
+    return life;
+}
+
 static bool holds_memory(const struct engine_model *engine)
 {
     return engine->up && !engine->asleep;

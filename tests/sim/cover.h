@@ -23,6 +23,7 @@ enum cover_kind {
     COVER_PACKET_LOST,
     COVER_PEER,    /* Verbs that arrived at a follower. */
     COVER_OPERATE, /* Break-glass. */
+    COVER_ROUTER,  /* Fault, and which of a swap's two calls. */
     COVER_KINDS
 };
 

@@ -430,6 +430,15 @@ void engine_submit(struct world *world, struct node *node, const struct agent_op
     submit_answer(world, node, op, fault, took_ns + wait_ns);
 }
 
+/* Known and open: a new journal does not know that an engine may still work on a call of the lost one that
+ * carries no fence, and takes the engine as it is. */
+static bool is_forgotten(const struct node *node, const struct engine_model *engine,
+                         const struct work *work)
+{
+    bool sleeps = work->op.kind == AGENT_OP_SLEEP || work->op.kind == AGENT_OP_WAKE;
+    return (!engine->plugin || sleeps) && work->disks != node->disks;
+}
+
 /* A call works although nobody waits for it any more; the incarnation that got it may be gone. */
 void engine_work(struct world *world, struct item *item)
 {
@@ -437,11 +446,7 @@ void engine_work(struct world *world, struct item *item)
     struct work *work = item->payload;
     struct engine_model *engine = engine_of(node, work->op.engine);
     bool own = work->op.kind == AGENT_OP_SET_GATE && (!node->up || node->life != item->life);
-    /* Known and open: a new journal does not know that an engine may still work on a call of the lost
-     * one that carries no fence, and takes the engine as it is. */
-    bool fenced =
-        engine->plugin && work->op.kind != AGENT_OP_SLEEP && work->op.kind != AGENT_OP_WAKE;
-    bool forgotten = !fenced && work->disks != node->disks;
+    bool forgotten = is_forgotten(node, engine, work);
     if (engine->life == work->engine_life && engine_answers(world, engine) && !own && !forgotten) {
         tell(world, "a %s of before comes to work in %s of %s", agent_op_name(work->op.kind),
              node->engines_config[item->a][item->b].name, node->groups_config[item->a].name);
@@ -478,9 +483,10 @@ static void lose_answer(struct work *work)
 }
 
 /* The agent is gone: what its worker would have done is done or not, as it happens. */
-static void orphan(struct world *world, struct engine_model *engine, struct work *work)
+static void orphan(struct world *world, const struct node *node, struct engine_model *engine,
+                   struct work *work)
 {
-    bool page = work->op.kind == AGENT_OP_SET_GATE;
+    bool page = work->op.kind == AGENT_OP_SET_GATE || is_forgotten(node, engine, work);
     bool works = !work->done && engine->life == work->engine_life && work->fault != EF_DIE;
     if (works && !page && world_below(&engine->random, 2) == 0) {
         perform(world, engine, &work->op, work->fault, &work->result);
@@ -494,7 +500,7 @@ void engine_end(struct world *world, struct item *item)
     struct engine_model *engine = engine_of(node, work->op.engine);
     if (!node->up || node->life != item->life) {
         if (item->life != UINT32_MAX) {
-            orphan(world, engine, work);
+            orphan(world, node, engine, work);
         }
         return;
     }

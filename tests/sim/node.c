@@ -443,7 +443,7 @@ static void perform(struct world *world, struct node *node, const struct agent_a
         node->landing[content_of(action->digest)] = LANDING_ABSENT;
         break;
     case AGENT_ACTION_RECREATE: engine_recreate(world, node, action->recreate); break;
-    case AGENT_ACTION_HOOK: break; /* No policy of these worlds has hooks. */
+    case AGENT_ACTION_HOOK: router_call(world, node, action->hook); break;
     case AGENT_ACTION_LOG:
         tell(world, "%s: %s %s: %s", node->config.agent, action->log->object, action->log->reason,
              action->log->message);

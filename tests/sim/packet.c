@@ -174,6 +174,7 @@ static void outcome_up(const struct agent_outcome_report *from, struct ticket_ou
     out->record.reference_away = record->reference_away;
     COPY(out->record.reference_message, record->reference_message);
     phases_up(&record->phases, &out->record.phases);
+    out->record.router_not_drained = record->router_not_drained;
     out->record.phases.barrier_ns = record->barrier_ns;
 }
 
@@ -319,6 +320,13 @@ static void ticket_down(struct packet *packet, const struct ticket_send *send)
         .barrier_deadline_ns = from->policy.barrier_deadline_ms * MS,
         .live = from->policy.mode == POLICY_MODE_LIVE
     };
+    out->policy.hooks_count = from->policy.hooks_count;
+    for (uint32_t i = 0; i < from->policy.hooks_count; i++) {
+        const struct hook_policy *hook = &from->policy.hooks[i];
+        out->policy.hooks[i].when = (enum agent_hook_when)(hook->when - POLICY_HOOK_BEFORE_PAUSE);
+        out->policy.hooks[i].deadline_ns = hook->deadline_ms * MS;
+        COPY(out->policy.hooks[i].url, hook->url);
+    }
     packet->down.kind = AGENT_EVENT_TICKET;
     packet->down.ticket = out;
 }

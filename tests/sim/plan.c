@@ -304,6 +304,21 @@ static void recreate_fails(struct world *world, const struct fate *fate)
     engine_of(world, fate)->recreate_fails = true;
 }
 
+/* --- routers --- */
+
+static void router_fails(struct world *world, const struct fate *fate)
+{
+    struct router *router = &world->routers[fate->a % SIM_ROUTERS];
+    router->fault = (enum router_fault)(RF_REFUSES + fate->b % (RF_GONE - RF_REFUSES));
+    router->fault_left = 1 + fate->c % 12;
+}
+
+static void router_dies(struct world *world, const struct fate *fate)
+{
+    struct router *router = &world->routers[fate->a % SIM_ROUTERS];
+    router->down_until_ns = world->now_ns + (500 + fate->b % 30000) * MS;
+}
+
 /* --- landings --- */
 
 static void landing_fails(struct world *world, const struct fate *fate)
@@ -363,6 +378,8 @@ static const struct kind kinds[] = {
     { "an engine dies", 15, engine_dies },
     { "an engine restarts by itself", 12, engine_restarts },
     { "a recreation fails", 4, recreate_fails },
+    { "a router misbehaves", 15, router_fails },
+    { "a router dies", 8, router_dies },
     { "landings fail", 12, landing_fails },
     { "a landing is lost", 8, landing_lost },
 };
@@ -454,6 +471,7 @@ void plan_calm(struct world *world)
         }
     }
     mesh_calm(world);
+    memset(world->routers, 0, sizeof(world->routers));
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         calm_node(world, &world->nodes[i]);
     }

@@ -22,6 +22,17 @@ static const struct canary_spec steps[] = {
     { .groups = "50%", .hold = true },
 };
 
+static const struct policy_hook_spec one_router[] = {
+    { "beforePause", "http://router-0/drain", 1500 },
+    { "afterProbe", "http://router-0/open", 1500 },
+};
+static const struct policy_hook_spec two_routers[] = {
+    { "beforePause", "http://router-0/drain", 1500 },
+    { "beforePause", "http://router-1/drain", 800 },
+    { "afterProbe", "http://router-1/open", 2500 },
+    { "afterProbe", "http://router-0/open", 800 },
+};
+
 static void ask_policy(const struct world *world, const struct call *call, struct request *request)
 {
     struct policy_spec *spec = &request->body.apply;
@@ -60,6 +71,11 @@ static void ask_policy(const struct world *world, const struct call *call, struc
         spec->roll.progress_action = NULL;
     }
     spec->mass_loss = call->word / 124416 % 4 == 1 ? "50%" : NULL;
+    if (call->word / 497664 % 4 > 1) {
+        bool one = call->word / 497664 % 4 == 2;
+        spec->hooks = one ? one_router : two_routers;
+        spec->hooks_count = one ? 2 : 4;
+    }
     spec->staleness_unit = "Publishes";
     spec->staleness_bounded = true;
     spec->staleness_bound = 2;

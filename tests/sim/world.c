@@ -180,7 +180,7 @@ static bool is_for_node(const struct item *item)
            item->kind == ITEM_RECREATED || item->kind == ITEM_SYNCED ||
            item->kind == ITEM_NODE_SPACE || item->kind == ITEM_MESH_TRY ||
            item->kind == ITEM_MESH_NEWS || item->kind == ITEM_MESH_UP ||
-           item->kind == ITEM_MESH_DOWN;
+           item->kind == ITEM_MESH_DOWN || item->kind == ITEM_ROUTER;
 }
 
 static bool is_for_head(const struct item *item)
@@ -278,6 +278,7 @@ static void happen(struct world *world, struct item *item)
     case ITEM_MESH_NEWS: mesh_news(world, item); break;
     case ITEM_MESH_UP: mesh_up(world, item); break;
     case ITEM_MESH_DOWN: mesh_down(world, item); break;
+    case ITEM_ROUTER: router_answers(world, item); break;
     case ITEM_KINDS: break;
     }
 }

@@ -37,6 +37,7 @@ enum {
     SIM_SLOTS_HELD = 10,
     SIM_SESSIONS = 4,
     SIM_SESSION_MS = 3000,
+    SIM_ROUTERS = 2,
     SIM_NOBODY = 255,
 };
 
@@ -90,6 +91,22 @@ struct engine_model {
     struct baton_random random;
 };
 
+/* Misbehaviour of a router. */
+enum router_fault {
+    RF_NONE,
+    RF_REFUSES,
+    RF_LATE,   /* It does as asked, and its answer comes too late. */
+    RF_SILENT, /* It does nothing and says nothing. */
+    RF_GONE,
+    RF_KINDS
+};
+
+struct router {
+    enum router_fault fault; /* Of the next calls. */
+    uint32_t fault_left;
+    uint64_t down_until_ns;
+};
+
 /* A ticket that an agent accepted, as its journal's bytes say. */
 struct open_ticket {
     bool open;
@@ -111,6 +128,14 @@ struct open_ticket {
     bool committed;
     uint64_t step;
     uint64_t swap_ns; /* Its deadline, with the waits of a barrier. */
+    /* Routers and when, as bits; see check_router.c. */
+    uint32_t hooks; /* Of its policy. */
+    uint64_t hooks_ns;
+    uint32_t asked;
+    uint32_t acked;
+    uint32_t told; /* Since one was last asked to send nobody. */
+    uint64_t hook_id;
+    uint32_t hook_bit;
 };
 
 /* One agent's part of a group: what its journal says of it, decoded by code of our own. */
@@ -300,6 +325,7 @@ enum item_kind {
     ITEM_MESH_NEWS, /* The leader notices that it ended. */
     ITEM_MESH_UP,   /* A result arrives at 'who', of agent 'a'. */
     ITEM_MESH_DOWN, /* A command arrives at 'who', of agent 'a'. */
+    ITEM_ROUTER,    /* A call of 'who' to a router ends. */
     ITEM_KINDS
 };
 
@@ -378,6 +404,7 @@ struct ticket_book {
     bool accepted;
     bool stored;   /* By the controller. */
     bool resolves; /* It asks the members of a group in doubt. */
+    bool router_failed;
 };
 
 struct world {
@@ -407,6 +434,7 @@ struct world {
     struct wire wires[SIM_WIRES];
     uint32_t wires_last;
     struct mesh_link links[SIM_AGENTS][SIM_AGENTS]; /* By leader and follower. */
+    struct router routers[SIM_ROUTERS];
     uint64_t noisy_ns; /* Until then commands between agents come twice, or late. */
 
     struct fate fates[SIM_FATES];
@@ -554,6 +582,12 @@ void mesh_try(struct world *world, const struct item *item);
 void mesh_news(struct world *world, const struct item *item);
 void mesh_up(struct world *world, struct item *item);
 void mesh_down(struct world *world, struct item *item);
+
+/* --- router.c --- */
+void router_call(struct world *world, struct node *node, const struct agent_hook_call *call);
+void router_answers(struct world *world, const struct item *item);
+/* Which one is behind an address. */
+uint32_t router_of(const char *url);
 
 /* --- people.c --- */
 /* Numbers of two policies that small worlds use. */

@@ -87,6 +87,35 @@ Test(agent_barrier, cancelled)
     world_destroy(world);
 }
 
+/* Routers that were asked to send nobody are told that the gates stay open. */
+Test(agent_barrier, cancelled_while_routers_drain)
+{
+    struct world *world = staged();
+    world->barrier.by_hand = true;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct agent_policy *policy = &world->groups[i].ticket.policy;
+        policy->hooks_count = 2;
+        policy->hooks[0] =
+            (struct agent_hook){ AGENT_HOOK_AFTER_PROBE, "http://router/open", 2 * S };
+        policy->hooks[1] =
+            (struct agent_hook){ AGENT_HOOK_BEFORE_PAUSE, "http://router/drain", 2 * S };
+    }
+    world_barrier(world, 2);
+    world_run(world, 5 * MS);
+    cr_assert_eq(world->hooks[AGENT_HOOK_BEFORE_PAUSE], 2);
+    say_all(world, AGENT_BARRIER_WORD_CANCEL);
+    world_run(world, S);
+    cr_assert_eq(world->hooks[AGENT_HOOK_AFTER_PROBE], 2);
+    cr_assert_eq(world->hook_serves, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert(world_serves(world, i, 1));
+        cr_assert_eq(world->groups[i].outcome.outcome, AGENT_OUTCOME_PAUSE_TIMEOUT);
+        cr_assert_not(world->groups[i].outcome.router_not_drained);
+    }
+    expect_sound(world);
+    world_destroy(world);
+}
+
 /* Words that are repeated, out of order, of a lower epoch or about another ticket do nothing. */
 Test(agent_barrier, stray_words)
 {
