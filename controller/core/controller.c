@@ -218,6 +218,13 @@ static bool defer(struct controller *core, const struct event *event)
     return may;
 }
 
+/* What it tells counts before anything follows from what was deferred: no ticket is issued on older news. */
+static bool tells_of_groups(const struct event *event)
+{
+    return event->kind == EVENT_SESSION_HELLO || event->kind == EVENT_SESSION_REPORT ||
+           event->kind == EVENT_SESSION_ACK || event->kind == EVENT_SESSION_GONE;
+}
+
 struct actions controller_step(struct controller *core, const struct event *event)
 {
     if (!core->deferred) {
@@ -229,10 +236,10 @@ struct actions controller_step(struct controller *core, const struct event *even
     if (defer(core, event)) {
         return (struct actions){ core->actions, 0 };
     }
-    if (core->deferred) {
+    if (core->deferred && !tells_of_groups(event)) {
         settle(core);
-        core->deferred = false;
     }
+    core->deferred = false;
     if (core->phase == CORE_LOADING && event->kind == EVENT_LOAD) {
         core->load_status = load_record(core, event->body.load);
     } else if (core->phase == CORE_LOADING && event->kind == EVENT_STARTED) {

@@ -21,9 +21,10 @@ enum cover_kind {
     COVER_ROLL_STATE,
     COVER_JOURNAL,
     COVER_PACKET_LOST,
-    COVER_PEER,    /* Verbs that arrived at a follower. */
-    COVER_OPERATE, /* Break-glass. */
-    COVER_ROUTER,  /* Fault, and which of a swap's two calls. */
+    COVER_PEER,     /* Verbs that arrived at a follower. */
+    COVER_OPERATE,  /* Break-glass. */
+    COVER_TOGETHER, /* Messages that waited for the next one, in a row. */
+    COVER_ROUTER,   /* Fault, and which of a swap's two calls. */
     COVER_KINDS
 };
 

@@ -163,5 +163,7 @@ uint32_t cover_missing(FILE *out, bool all)
     look_tables(&report);
     look_engine_faults(&report);
     look_routers(&report);
+    look(&report, COVER_TOGETHER, 1, "transaction", "of two messages");
+    look(&report, COVER_TOGETHER, 3, "transaction", "of four messages");
     return report.missing;
 }

@@ -210,7 +210,9 @@ void head_event(struct world *world, struct head *head, struct event *event)
         }
         perform(world, head, &actions.items[i]);
     }
-    if (head->up && head->life == life) {
+    if (event->more && head->up && head->life == life) {
+        (void)dies_at(world, head, "with messages whose effects wait for the next");
+    } else if (head->up && head->life == life) {
         head->deadline_ns = controller_deadline_ns(head->core);
         check_head(world, head);
     }

@@ -9,6 +9,8 @@
 #include "tests/sim/cover.h"
 #include "tests/sim/packet.h"
 
+enum { TOGETHER_MS = 3, TOGETHER_MAX = 4 };
+
 struct wire *net_wire(struct world *world, uint64_t id)
 {
     struct wire *wire = &world->wires[id % SIM_WIRES];
@@ -115,7 +117,29 @@ void net_send_up(struct world *world, struct node *node, struct packet *packet)
     harm(world, wire, packet);
 }
 
-static void arrive_up(struct world *world, struct item *item)
+/* The next message from an agent that is about to reach this controller; null: none.  It is taken out of the heap. */
+static struct packet *next_up(struct world *world, const struct head *head, struct item *out)
+{
+    struct item *next = NULL;
+    for (uint32_t i = 0; i < world->heap_count; i++) {
+        struct item *item = &world->heap[i];
+        const struct wire *wire = item->kind == ITEM_PACKET_UP ? net_wire(world, item->a) : NULL;
+        bool ours = wire != NULL && wire->head == head->index &&
+                    item->due_ns <= world->now_ns + TOGETHER_MS * MS;
+        bool before = next == NULL || item->due_ns < next->due_ns ||
+                      (item->due_ns == next->due_ns && item->order < next->order);
+        next = ours && before ? item : next;
+    }
+    if (next == NULL) {
+        return NULL;
+    }
+    *out = *next;
+    next->kind = ITEM_KINDS; /* Nothing happens then any more. */
+    next->payload = NULL;
+    return out->payload;
+}
+
+static bool arrive_up(struct world *world, const struct item *item, bool more)
 {
     struct wire *wire = net_wire(world, item->a);
     struct packet *packet = item->payload;
@@ -123,12 +147,12 @@ static void arrive_up(struct world *world, struct item *item)
     if (wire == NULL || wire->cut || !wire->head_open || !head->up ||
         head->life != wire->head_life) {
         cover(COVER_PACKET_LOST, packet->up.kind);
-        return;
+        return false;
     }
     bool hello = packet->up.kind == EVENT_SESSION_HELLO;
     if (hello == wire->hello_seen) { /* A second hello, or none before this. */
         net_cut(world, wire, 2 * MS, 2 * MS);
-        return;
+        return false;
     }
     wire->hello_seen = true;
     if (hello) {
@@ -138,16 +162,44 @@ static void arrive_up(struct world *world, struct item *item)
     } else {
         packet->up.body.ack.session = wire->id;
     }
+    packet->up.more = more && !hello;
     check_heard(head, wire->node, &packet->up, world->now_ns);
     head_event(world, head, &packet->up);
+    return true;
+}
+
+/* Messages that wait already may share a transaction, as in controller/shell/session.c. */
+static bool deliver(struct world *world, const struct item *item, uint32_t count)
+{
+    const struct packet *packet = item->payload;
+    const struct wire *wire = net_wire(world, item->a);
+    struct head *head = wire != NULL ? &world->heads[wire->head] : NULL;
+    struct item next = { .payload = NULL };
+    bool stopped = head == NULL || head->stopped_until_ns > world->now_ns ||
+                   head->busy_until_ns > world->now_ns;
+    if (!world->together || stopped || packet->twice || count == TOGETHER_MAX ||
+        next_up(world, head, &next) == NULL) {
+        return arrive_up(world, item, false);
+    }
+    uint32_t life = head->life;
+    bool arrived = arrive_up(world, item, true);
+    bool deferred = arrived && head->up && head->life == life;
+    cover(COVER_TOGETHER, count);
+    if (!deliver(world, &next, count + 1) && deferred && head->up && head->life == life) {
+        struct event event = { .kind = EVENT_TIMER };
+        head_event(world, head, &event);
+    }
+    packet_free(next.payload);
+    return true;
 }
 
 void net_packet_up(struct world *world, struct item *item)
 {
     const struct packet *packet = item->payload;
-    arrive_up(world, item);
-    if (packet->twice) {
-        arrive_up(world, item);
+    bool twice = packet->twice;
+    (void)deliver(world, item, 1);
+    if (twice) {
+        (void)arrive_up(world, item, false);
     }
 }
 

@@ -439,6 +439,7 @@ static void shape(struct world *world)
     world->nodes_count = world->script != NULL ? 1 : 1 + world_below(&world->random, SIM_AGENTS);
     world->use_codec = world_below(&world->random, 16) == 0;
     world->calm_verbs = world_below(&world->random, 4) != 0;
+    world->together = world->script == NULL && world_below(&world->random, 2) == 0;
     world->disk.epoch.generation = 1000;
     world->disk.log_next = 1;
     for (uint32_t i = 0; i < SIM_HEADS; i++) {

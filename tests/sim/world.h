@@ -417,7 +417,8 @@ struct world {
     uint64_t steps;
     bool calm;
     bool use_codec;
-    FILE *story; /* Null: silent. */
+    bool together; /* Messages that come close together share a transaction. */
+    FILE *story;   /* Null: silent. */
 
     struct item *heap;
     uint32_t heap_count;

@@ -51,6 +51,27 @@ Test(agents, reports_together)
     world_free(world);
 }
 
+/* Nor is one issued before the last of them was heard: by it a group may be away. */
+Test(agents, no_ticket_on_older_news)
+{
+    struct world *world = serving(2);
+    cr_assert_eq(world_publish(world, "m"), 2);
+    struct played_group *g1 = world_group(world, "g1");
+    world->together = true;
+    world_report(world, world_agent(world, "a0"), NULL, 0);
+    world->together = false;
+    g1->report.state = GROUP_STATE_OUT;
+    g1->report.gate_open = false;
+    struct event event = { .kind = EVENT_SESSION_REPORT };
+    event.body.report = (struct session_report){ .session = world_agent(world, "a1")->session,
+                                                 .groups = &g1->report,
+                                                 .groups_count = 1 };
+    world_step(world, &event);
+    cr_assert_not(world_record(world, "g0")->ticket_open);
+    cr_assert_eq(world_blocked(world, "g0"), BLOCKED_BUDGET_FULL);
+    world_free(world);
+}
+
 /* The same outcome twice: stored once, confirmed twice. */
 Test(agents, duplicate_outcome)
 {
