@@ -683,8 +683,7 @@ void check_journal(struct world *world, struct node *node, const struct journal_
     } else if (record->kind == JOURNAL_OPERATE) {
         group->detached = record->operate.verb == AGENT_VERB_DETACH;
     } else if (record->kind == JOURNAL_FLOORS) {
-        uint64_t number = record->floors.ticket_number;
-        uint64_t term = record->floors.owner_term;
+        uint64_t number = record->floors.ticket_number, term = record->floors.owner_term;
         group->highest_ticket = number > group->highest_ticket ? number : group->highest_ticket;
         group->owner_term = term > group->owner_term ? term : group->owner_term;
     }

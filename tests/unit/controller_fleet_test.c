@@ -380,6 +380,29 @@ Test(fleet, group_moves_to_another_agent)
     world_free(world);
 }
 
+/* Until its gate is seen shut it is away by what was said of it, not by the budget. */
+Test(fleet, returning_group_says_why)
+{
+    struct world *world = serving(2, "1");
+    silence(world, "a0");
+    must_retire(world, "g0");
+    cr_assert_eq(world_publish(world, "m"), 2);
+    struct played_group *group = world_group(world, "g0");
+    world_agent(world, "a0")->by_hand = true;
+    cr_assert(world_connect(world, world_agent(world, "a0")));
+    cr_assert(group->report.gate_open);
+    cr_assert_eq(world_blocked(world, "g0"), BLOCKED_GROUP_CORDONED);
+    cr_assert(strstr(status(world, "g0").blocked_message, "came back") != NULL);
+    world_agent(world, "a0")->by_hand = false;
+    group->report.state = GROUP_STATE_OUT;
+    group->report.gate_open = false;
+    world_report(world, world_agent(world, "a0"), NULL, 0);
+    world_play(world);
+    cr_assert_eq(world_blocked(world, "g0"), BLOCKED_NONE);
+    cr_assert_eq(world_committed(world, "g0"), 2);
+    world_free(world);
+}
+
 /* A retired group may come back with another agent. */
 Test(fleet, retired_group_returns_elsewhere)
 {
