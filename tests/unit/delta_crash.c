@@ -24,6 +24,8 @@ enum fault { FAULT_DIE, FAULT_ERROR };
 
 static enum fault fault;
 static bool is_bare;        /* As NFS: no locks on directories, no flags of rename. */
+static char *moved_from;    /* Before the next lock another process moves this ... */
+static char *moved_to;      /* ... there. */
 static unsigned calls_left; /* Until the fault; 0: none is to come. */
 
 ssize_t __real_pwrite(int fd, const void *data, size_t size, off_t offset);
@@ -104,6 +106,10 @@ int __wrap_flock(int fd, int operation)
     if (is_bare) {
         errno = EBADF;
         return -1;
+    }
+    if (moved_from != NULL) {
+        (void)rename(moved_from, moved_to);
+        moved_from = NULL;
     }
     return __real_flock(fd, operation);
 }
@@ -241,6 +247,33 @@ static void run_all(const char *what, struct baton_status (*run)(void), void (*c
     printf("ok - %s: %u places\n", what, n - 1);
 }
 
+/* Another process puts its version in place after ours opened the hidden directory, before ours
+ * locked it: the version stays whole. */
+static void run_overtaken(void)
+{
+    char *version = maker_join(publication, "weight_v000001");
+    char *hidden = maker_join(publication, ".baton-delta.weight_v000001");
+    struct baton_status st = do_publish();
+    if (!baton_ok(&st) || rename(version, hidden) != 0) {
+        stop("publish", &st);
+    }
+    moved_from = hidden;
+    moved_to = version;
+    st = do_publish();
+    if (st.code != BATON_ALREADY_EXISTS || moved_from != NULL) {
+        stop("the version of the other process is not seen", &st);
+    }
+    st = do_apply();
+    if (!baton_ok(&st)) {
+        stop("the version of the other process is damaged", &st);
+    }
+    printf("ok - overtaken between opening and locking\n");
+    remove_all(out);
+    remove_all(version);
+    free(hidden);
+    free(version);
+}
+
 int main(void)
 {
     dir = maker_directory();
@@ -253,6 +286,7 @@ int main(void)
     mkdir(publication, 0755);
     maker_checkpoint(base, 0);
     maker_checkpoint(next, 1);
+    run_overtaken();
     for (int i = 0; i < 3; i++) {
         fault = i == 0 ? FAULT_DIE : FAULT_ERROR;
         is_bare = i == 2;

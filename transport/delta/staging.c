@@ -16,7 +16,7 @@
 
 #define PREFIX ".baton-delta."
 
-enum { NAME_BYTES = 256, RANDOM_DIGITS = 17, SUBDIRECTORIES_MAX = 2 };
+enum { NAME_BYTES = 256, RANDOM_DIGITS = 17, SUBDIRECTORIES_MAX = 2, TRIES_MAX = 16 };
 
 struct staging {
     int parent_fd;
@@ -79,20 +79,35 @@ static struct baton_status take_own_name(struct staging *staging)
     return open_hidden(staging);
 }
 
-/* The lock is on the directory itself, so it ends with the process. */
+/* Whether the hidden name still leads to the directory that was opened by it. */
+static bool is_still_hidden(const struct staging *staging)
+{
+    struct stat opened, named;
+    return fstat(staging->dir_fd, &opened) == 0 &&
+           fstatat(staging->parent_fd, staging->hidden, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+/* The lock is on the directory itself, so it ends with the process.  NOT_FOUND: between opening
+ * and locking, another process put the directory in its place, or removed it. */
 static struct baton_status take_hidden(struct staging *staging)
 {
     struct baton_status st = open_hidden(staging);
     if (!baton_ok(&st)) {
         return st;
     }
-    if (flock(staging->dir_fd, LOCK_EX | LOCK_NB) == 0) {
+    bool is_locked = flock(staging->dir_fd, LOCK_EX | LOCK_NB) == 0;
+    bool is_taken = !is_locked && errno == EWOULDBLOCK;
+    if (is_locked && is_still_hidden(staging)) {
         clear(staging->dir_fd, 1);
         return st;
     }
-    bool is_taken = errno == EWOULDBLOCK;
     close(staging->dir_fd);
     staging->dir_fd = -1;
+    if (is_locked) {
+        return baton_status_make(BATON_NOT_FOUND, BATON_REASON_IN_USE,
+                                 "%.100s: other processes keep moving it", staging->hidden);
+    }
     return is_taken ? baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_IN_USE,
                                         "%.100s: another process is writing it", staging->name)
                     : take_own_name(staging);
@@ -110,11 +125,16 @@ static struct baton_status begin(struct staging *staging, const char *parent, co
     if (!baton_ok(&st)) {
         return st;
     }
-    if (faccessat(staging->parent_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-        return baton_status_make(BATON_ALREADY_EXISTS, BATON_REASON_IN_USE, "%.120s/%.120s exists",
-                                 parent, name);
+    for (unsigned tries = 1;; tries++) {
+        if (faccessat(staging->parent_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+            return baton_status_make(BATON_ALREADY_EXISTS, BATON_REASON_IN_USE,
+                                     "%.120s/%.120s exists", parent, name);
+        }
+        st = take_hidden(staging);
+        if (st.code != BATON_NOT_FOUND || tries == TRIES_MAX) {
+            return baton_status_in(st, "%.120s", parent);
+        }
     }
-    return baton_status_in(take_hidden(staging), "%.120s", parent);
 }
 
 struct baton_status staging_open(const char *parent, const char *name, struct staging **out)
