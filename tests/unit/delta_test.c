@@ -265,6 +265,55 @@ Test(delta, publish_refuses_a_wrong_place_in_the_chain)
     rig_close(&rig);
 }
 
+/* A shard of the version before is gone: that version is broken, not absent. */
+Test(delta, publish_refuses_to_follow_a_broken_version)
+{
+    struct rig rig = rig_open();
+    struct delta_published published;
+    must(publish(&rig, QWEN "v1", QWEN "v2", 1, &published));
+    char *dir = version_dir(&rig, 1);
+    char *shard = maker_join(dir, "model-00000-of-00001.safetensors");
+    cr_assert_eq(unlink(shard), 0);
+    expect(publish(&rig, QWEN "v1", QWEN "v3", 2, &published), BATON_INVALID_ARGUMENT,
+           "weight_v000001");
+    free(shard);
+    free(dir);
+    rig_close(&rig);
+}
+
+/* Markers of base and next: another version, half changed, locked. */
+Test(delta, publish_believes_markers)
+{
+    struct rig rig = rig_open();
+    struct delta_published published;
+    struct delta_applied applied;
+    char *step = maker_join(rig.dir, "step");
+    char *lock = maker_join(step, DELTA_LOCK_NAME);
+    char *state = maker_join(step, DELTA_STATE_NAME);
+    must(publish(&rig, QWEN "v1", QWEN "v2", 1, &published));
+    struct delta_apply_options first = { rig.publication, QWEN "v1", 1, step, 0 };
+    must(delta_apply(&first, &applied));
+    expect(publish(&rig, step, QWEN "v3", 7, &published), BATON_FAILED_PRECONDITION,
+           "step: says that it is version 1, not 6");
+    expect(publish(&rig, QWEN "v1", step, 2, &published), BATON_FAILED_PRECONDITION,
+           "step: says that it is version 1, not 2");
+    maker_write_text(step, DELTA_LOCK_NAME, "");
+    int fd = open(lock, O_RDONLY | O_CLOEXEC);
+    cr_assert_eq(flock(fd, LOCK_EX), 0);
+    expect(publish(&rig, step, QWEN "v3", 2, &published), BATON_FAILED_PRECONDITION,
+           ".weight_sync/lock: another reader is changing it");
+    cr_assert_eq(flock(fd, LOCK_UN), 0);
+    must(publish(&rig, step, QWEN "v3", 2, &published));
+    cr_assert_eq(unlink(state), 0);
+    expect(publish(&rig, QWEN "v2", step, 3, &published), BATON_FAILED_PRECONDITION,
+           "left it half changed");
+    close(fd);
+    free(state);
+    free(lock);
+    free(step);
+    rig_close(&rig);
+}
+
 /* --- versions that lie --- */
 
 /* Replaces text in a file; in a shard both must be of the same length. */
@@ -305,6 +354,10 @@ static const struct {
       "metadata: base_version: missing or not" },
     { CHECKPOINT_INDEX_NAME, "\"xxh3-128\"", "\"md5\"", "checksum_format: 'md5' is unknown" },
     { CHECKPOINT_INDEX_NAME, "\"zstd\"", "3", "compression_format: missing or not a string" },
+    { CHECKPOINT_INDEX_NAME, "\"delta_encoding\"", "\"delta_Encoding\"",
+      "metadata: delta_encoding: missing, and there is base_version" },
+    { CHECKPOINT_INDEX_NAME,
+      "{\"metadata\": ", "{\"metadata\": 3, \"other\": ", "metadata: not a JSON object" },
     { CHECKPOINT_INDEX_NAME, HEAD_PART, "\"" HEAD "\": \"../" SHARD "\"", "is not a plain name" },
     { CHECKPOINT_INDEX_NAME, HEAD_PART, "\"" HEAD "\": \"/etc/x.safetensors\"",
       "is not a plain name" },

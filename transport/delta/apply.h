@@ -5,8 +5,10 @@
  * of the whole where the publisher wrote one (DELTA_DIGESTS_NAME), which covers also what no delta
  * touches.  Only when all of it matches does the new directory appear, in one rename (staging.h).
  * It has the shards, index and other files of its start (the checkpoint, or a full version on the
- * way), and says its version as the format's readers do, who can go on from it.  Memory: some MiB
- * a version of the chain, and the frames of one tensor, for each thread.
+ * way), and says its version as the format's readers do, who can go on from it.  Memory, for each
+ * thread and each version of the chain: the frame of one tensor, and twice its window: some MiB for
+ * our frames, up to 256 MiB for foreign ones (decoder.h).  Nothing bounds the sum but the number of
+ * threads and DELTA_CHAIN_MAX.
  *
  * Depends on: chain.h, decoder.h, pool.h, staging.h, tensor_input.h.  Does I/O: not for cores.
  * Threads: calls may run at once; each ends the threads that it started.  Ownership: none. */

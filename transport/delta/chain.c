@@ -82,6 +82,7 @@ static struct baton_status read_state(int dir_fd, struct delta_state *state)
     }
     struct baton_status st = read_number(dir_fd, DELTA_STATE_NAME, &top, &state->version);
     json_decref(top);
+    state->has_version = baton_ok(&st);
     return baton_ok(&st) ? read_identity(dir_fd, state) : st;
 }
 
@@ -102,7 +103,7 @@ struct baton_status delta_state_read(const char *checkpoint, struct delta_state 
 }
 
 /* Where a file cannot be locked, its readers cannot lock it either. */
-static struct baton_status take_lock(const char *checkpoint, int *out)
+struct baton_status delta_state_lock(const char *checkpoint, int *out)
 {
     char path[BATON_PATH_BYTES];
     int length = snprintf(path, sizeof(path), "%s/" DELTA_LOCK_NAME, checkpoint);
@@ -193,7 +194,7 @@ struct baton_status delta_chain_open(const char *publication, const char *checkp
         return baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT, "out of memory");
     }
     chain->lock_fd = -1;
-    struct baton_status st = take_lock(checkpoint, &chain->lock_fd);
+    struct baton_status st = delta_state_lock(checkpoint, &chain->lock_fd);
     if (baton_ok(&st)) {
         st = delta_state_read(checkpoint, &chain->from);
     }

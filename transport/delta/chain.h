@@ -21,6 +21,7 @@
 #define DELTA_IDENTITY_NAME DELTA_STATE_DIR "/baton.json"
 
 struct delta_state {
+    bool has_version; /* False: it says none, and counts as version 0. */
     uint64_t version;
     bool has_digest;
     struct digest digest; /* Of the whole checkpoint, as DELTA_IDENTITY_NAME has it. */
@@ -29,6 +30,10 @@ struct delta_state {
 /* What the checkpoint says about itself.  FAILED_PRECONDITION: a reader left it half changed. */
 BATON_MUST_USE struct baton_status delta_state_read(const char *checkpoint,
                                                     struct delta_state *out);
+
+/* Locks the checkpoint against readers that change it, until '*out' is closed; -1: nobody locks this
+ * checkpoint.  FAILED_PRECONDITION IN_USE: a reader changes it. */
+BATON_MUST_USE struct baton_status delta_state_lock(const char *checkpoint, int *out);
 
 struct delta_chain {
     int lock_fd;                /* -1: nobody locks this checkpoint. */

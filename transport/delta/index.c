@@ -80,14 +80,29 @@ static struct baton_status read_words(const char *file, const json_t *metadata,
     return st;
 }
 
+/* A delta that lost its encoding must not pass for a full version. */
+static struct baton_status check_full(const char *file, const json_t *metadata)
+{
+    static const char *const words[] = { "base_version", "compression_format", "checksum_format" };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (json_object_get(metadata, words[i]) != NULL) {
+            return invalid(file, "metadata: delta_encoding: missing, and there is %s", words[i]);
+        }
+    }
+    return baton_status_ok();
+}
+
 static struct baton_status read_index(const char *file, const json_t *top, struct delta_index *out)
 {
     const json_t *metadata = json_object_get(top, "metadata");
     if (!json_is_object(top)) {
         return invalid(file, "not a JSON object");
     }
+    if (metadata != NULL && !json_is_object(metadata)) {
+        return invalid(file, "metadata: not a JSON object");
+    }
     if (json_object_get(metadata, "delta_encoding") == NULL) {
-        return baton_status_ok();
+        return check_full(file, metadata);
     }
     out->is_delta = true;
     if (!read_version(json_object_get(metadata, "version"), &out->version)) {

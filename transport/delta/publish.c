@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "transport/delta/chain.h"
 #include "transport/delta/encoder.h"
 #include "transport/delta/pool.h"
 #include "transport/delta/staging.h"
 #include "transport/delta/tensor_input.h"
-#include "transport/delta/version.h"
 #include "transport/model/file_io.h"
 
 enum { SHARD_TENSORS_MAX = 100000, TEMPORARY_BYTES = 32 };
@@ -19,6 +19,7 @@ static const uint64_t default_shard_bytes = UINT64_C(1) << 30;
 
 /* A checkpoint; its manifest gets the digests while it is read. */
 struct side {
+    int lock_fd; /* As delta_state_lock() gives it. */
     struct checkpoint *checkpoint;
     struct manifest *manifest;
 };
@@ -70,9 +71,30 @@ static struct baton_status no_memory(void)
     return baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT, "out of memory");
 }
 
-static struct baton_status open_side(const char *dir, struct side *side)
+/* A checkpoint that says its version must say this one. */
+static struct baton_status check_marker(const char *dir, uint64_t version)
 {
-    struct baton_status st = checkpoint_open(dir, CHECKPOINT_PARTIAL, &side->checkpoint);
+    struct delta_state state;
+    struct baton_status st = delta_state_read(dir, &state);
+    if (!baton_ok(&st) || !state.has_version || state.version == version) {
+        return st;
+    }
+    st = baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_INCOMPATIBLE,
+                           "%.200s: says that it is version %llu, not %llu", dir,
+                           (unsigned long long)state.version, (unsigned long long)version);
+    return baton_status_hint(st, "correct --version or the directory; if its " DELTA_STATE_DIR
+                                 " came with a copy, remove that");
+}
+
+static struct baton_status open_side(const char *dir, uint64_t version, struct side *side)
+{
+    struct baton_status st = delta_state_lock(dir, &side->lock_fd);
+    if (baton_ok(&st)) {
+        st = check_marker(dir, version);
+    }
+    if (baton_ok(&st)) {
+        st = checkpoint_open(dir, CHECKPOINT_PARTIAL, &side->checkpoint);
+    }
     return baton_ok(&st) ? checkpoint_to_manifest(side->checkpoint, &side->manifest) : st;
 }
 
@@ -80,6 +102,9 @@ static void close_side(struct side *side)
 {
     manifest_destroy(side->manifest);
     checkpoint_close(side->checkpoint);
+    if (side->lock_fd >= 0) {
+        close(side->lock_fd);
+    }
 }
 
 static struct baton_status open_reader(struct side *side, struct reader *reader)
@@ -443,9 +468,10 @@ static struct baton_status prepare(struct publisher *publisher)
 {
     unsigned threads = publisher->options->threads;
     threads = threads == 0 ? 1 : threads < DELTA_THREADS_MAX ? threads : DELTA_THREADS_MAX;
-    struct baton_status st = open_side(publisher->options->base_dir, &publisher->base);
+    uint64_t version = publisher->options->version;
+    struct baton_status st = open_side(publisher->options->base_dir, version - 1, &publisher->base);
     if (baton_ok(&st)) {
-        st = open_side(publisher->options->next_dir, &publisher->next);
+        st = open_side(publisher->options->next_dir, version, &publisher->next);
     }
     if (baton_ok(&st)) {
         st = manifest_compare_layout(publisher->base.manifest, publisher->next.manifest);
@@ -484,6 +510,8 @@ struct baton_status delta_publish(const struct delta_publish_options *options,
         return no_memory();
     }
     publisher->options = options;
+    publisher->base.lock_fd = -1;
+    publisher->next.lock_fd = -1;
     publisher->shard_bytes_max =
         options->shard_bytes_max != 0 ? options->shard_bytes_max : default_shard_bytes;
     pthread_mutex_init(&publisher->lock, NULL);

@@ -7,9 +7,11 @@
  * of the format.  Refused: tensors that are not the same by name, dtype and shape, and other files
  * (config, tokenizer) that differ, since a delta carries changed bytes of tensors and nothing
  * else; a base that is not what the version before gives, where that one tells
- * (DELTA_DIGESTS_NAME).
+ * (DELTA_DIGESTS_NAME); a base whose .weight_sync says another version than the one before, or a
+ * next whose says another than the version (without that folder any directory is taken); either
+ * while a reader changes it or if one left it half changed.
  *
- * Depends on: encoder.h, pool.h, staging.h, version.h, checkpoint.h, manifest.h.  Does I/O: not
+ * Depends on: chain.h, encoder.h, pool.h, staging.h, checkpoint.h, manifest.h.  Does I/O: not
  * for cores.  Threads: calls for different versions may run at once; each ends the threads that it
  * started.  Ownership: none. */
 #ifndef TRANSPORT_DELTA_PUBLISH_H

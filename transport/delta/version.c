@@ -312,6 +312,11 @@ struct baton_status delta_version_open(const char *publication, uint64_t number,
     struct baton_status st = open_directory(version, publication, number);
     if (baton_ok(&st)) {
         st = baton_status_in(read_version(version), "%.120s", version->dir);
+        /* The directory is there: a file that it lacks makes it broken, not absent. */
+        if (st.code == BATON_NOT_FOUND) {
+            st.code = BATON_INVALID_ARGUMENT;
+            st.reason = BATON_REASON_CHECKPOINT_INVALID;
+        }
     }
     if (!baton_ok(&st)) {
         delta_version_close(version);

@@ -31,7 +31,8 @@ struct delta_version {
     struct safetensors_index *map;
 };
 
-/* Opens version 'number'.  NOT_FOUND: there is no such directory. */
+/* Opens version 'number'.  NOT_FOUND: there is no such directory; a file missing in it is
+ * INVALID_ARGUMENT. */
 BATON_MUST_USE struct baton_status delta_version_open(const char *publication, uint64_t number,
                                                       struct delta_version **out);
 void delta_version_close(struct delta_version *version);
