@@ -16,9 +16,11 @@ static void must(bool condition)
 }
 
 /* From a layout to itself: every element, no link below the bound; only memory may run out. */
-static void plan_into_itself(const struct layout *layout, struct baton_arena *arena)
+static void plan_into_itself(const struct layout_file *file, struct baton_arena *arena)
 {
-    static const struct layout_plan_options options;
+    const struct layout *layout = file->layout;
+    const struct layout_plan_options options = { .source_ranks_per_link = file->ranks_per_link,
+                                                 .target_ranks_per_link = file->ranks_per_link };
     struct layout_plan *plan = NULL;
     struct baton_status st = layout_plan_create(layout, layout, &options, arena, &plan);
     if (baton_ok(&st)) {
@@ -29,7 +31,7 @@ static void plan_into_itself(const struct layout *layout, struct baton_arena *ar
             (void)layout_plan_strides(plan, c, layout_holding_get(layout, holding)->first_piece);
         }
     } else {
-        /* A rename rule may give two tensors one name; a tie may name another shape or dtype. */
+        /* A rename rule may give two tensors one name. */
         must(st.code == BATON_RESOURCE_EXHAUSTED || st.reason == BATON_REASON_INCOMPATIBLE);
     }
 }
@@ -48,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data, size);
     struct baton_status st = layout_file_parse("fuzz", text, &arena, &file);
     if (baton_ok(&st)) {
-        plan_into_itself(file.layout, &arena);
+        plan_into_itself(&file, &arena);
     }
     free(text);
     return 0;

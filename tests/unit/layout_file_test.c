@@ -115,6 +115,11 @@ Test(layout_file, refuses_by_key)
         { "metadata: {name: s}\nmesh: [{axis: pp, size: 2}]\nstages: {layers: [1, 2, 3]}\n"
           "tensors: [{name: w, dtype: BF16, shape: [3]}]\n",
           "f.yaml: stages.layers: 3 numbers for 2 stages" },
+        { "metadata: {name: s}\nranksPerLink: 4294967295\n",
+          "f.yaml: ranksPerLink: 4294967295 is more than 65536" },
+        { "metadata: {name: s}\nexperts: {count: 16385}\n"
+          "tensors: [{name: w, dtype: BF16, shape: [3]}]\n",
+          "f.yaml: layout s: experts: more than 16384" },
         { "metadata: {name: s}\nfamily: {kind: dense, layers: 1}\n",
           "f.yaml: family.hidden: must be given, and not be 0" },
     };

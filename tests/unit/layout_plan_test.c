@@ -425,6 +425,14 @@ Test(layout_plan, scales_and_values_are_one)
         attempt(&rig, whole(&rig, "s", 1, tensors + 1, 1), whole(&rig, "t", 1, tensors, 2), &plan),
         "plan from s to t: w: the source has no tensor of this name, and no rule keeps "
         "it");
+    struct layout_tensor_options plain[] = { tensors[0], tensors[1] };
+    plain[0].scale = NULL;
+    expect_refused(
+        attempt(&rig, whole(&rig, "s", 1, tensors, 2), whole(&rig, "t", 1, plain, 2), &plan),
+        "plan from s to t: w: the source has scales of it, and here it does not have the same");
+    struct baton_status good =
+        attempt(&rig, whole(&rig, "s", 1, tensors, 2), whole(&rig, "t", 1, tensors, 2), &plan);
+    cr_expect(baton_ok(&good), "%s", good.message);
     struct layout *alone = whole(&rig, "s", 1, tensors, 1);
     expect_refused(layout_seal(alone), "layout s: w needs w_scale, which is not there");
     tensors[1].shape.dims[0] = 7;
@@ -432,6 +440,23 @@ Test(layout_plan, scales_and_values_are_one)
     struct baton_status st = layout_seal(small);
     cr_expect_str_eq(st.message,
                      "layout s: w: blocks of 128x128 do not give scales of shape [7, 2]");
+    free(rig.memory);
+}
+
+/* Any number of ranks may share a link: then all do. */
+Test(layout_plan, counts_links_without_wrapping)
+{
+    struct rig rig = rig_make();
+    const struct layout_tensor_options one[] = { MATRIX("a", 2, 2) };
+    const struct layout_plan_options options = { .source_ranks_per_link = UINT32_MAX,
+                                                 .target_ranks_per_link = UINT32_MAX };
+    struct layout *source = whole(&rig, "s", 3, one, 1), *target = whole(&rig, "t", 3, one, 1);
+    struct layout_plan *plan;
+    seal(source);
+    seal(target);
+    struct baton_status st = layout_plan_create(source, target, &options, &rig.arena, &plan);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_expect_eq(layout_plan_egress(plan, 0), layout_plan_figures(plan)->bytes);
     free(rig.memory);
 }
 

@@ -384,6 +384,103 @@ Test(layout_rules, scales_follow_their_values)
     free(arena.data);
 }
 
+/* What is read from the first rule of a local is said alike by all of them. */
+Test(layout_rules, refuses_rules_of_one_local_that_differ)
+{
+    static const struct {
+        struct layout_rule a, b;
+        const char *what;
+    } rows[] = {
+        { { .shard = "tp" }, { .shard = NULL }, "shard" },
+        { { .shard = NULL }, { .shard = "tp" }, "shard" },
+        { { .shard = "tp" }, { .shard = "pp" }, "shard" },
+        { { .stage = LAYOUT_STAGE_FIRST }, { .stage = LAYOUT_STAGE_LAST }, "stage" },
+        { { .is_expert = true }, { .is_expert = false }, "expert" },
+        { { .is_stacked = true }, { .is_stacked = false }, "stacked" },
+        { { .fuse = LAYOUT_FUSE_PAIRED }, { .fuse = LAYOUT_FUSE_CONCAT }, "fuse" },
+        { { .fuse = LAYOUT_FUSE_GROUPED, .groups = 2 },
+          { .fuse = LAYOUT_FUSE_GROUPED, .groups = 1 },
+          "groups" },
+    };
+    struct baton_arena arena = arena_make();
+    struct layout_tensor_options tensors[] = { MATRIX("experts.0.a", 4, 2),
+                                               MATRIX("experts.0.b", 4, 2) };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct layout_rule rules[] = { rows[i].a, rows[i].b };
+        rules[0].match = "*.a";
+        rules[1].match = "*.b";
+        rules[0].into = rules[1].into = "ab";
+        struct layout_spec spec = { .name = "s",
+                                    .mesh = { { { "pp", 2 }, { "tp", 2 } }, 2 },
+                                    .experts = 1,
+                                    .tensors = tensors,
+                                    .tensors_count = 2,
+                                    .rules = rules,
+                                    .rules_count = 2 };
+        struct layout *none;
+        baton_arena_reset(&arena);
+        struct baton_status st = layout_expand(&spec, &arena, &none);
+        char what[32];
+        (void)snprintf(what, sizeof(what), "another '%s'", rows[i].what);
+        cr_expect(!baton_ok(&st) && strstr(st.message, what) != NULL, "row %zu: %s", i, st.message);
+    }
+    free(arena.data);
+}
+
+/* No rows: nothing to divide by. */
+Test(layout_rules, takes_tensors_without_rows)
+{
+    struct baton_arena arena = arena_make();
+    struct layout_tensor_options tensors[] = { MATRIX("a", 0, 4), MATRIX("b", 4, 1) };
+    static const struct layout_rule both[] = {
+        { .fuse = LAYOUT_FUSE_GROUPED, .groups = 2 },
+        { .unit = 2 },
+    };
+    for (size_t i = 0; i < COUNT(both); i++) {
+        struct layout_rule rule = both[i];
+        rule.match = "*";
+        rule.into = "ab";
+        rule.shard = "tp";
+        struct layout_spec spec = { .name = "s",
+                                    .mesh = { { { "tp", 2 } }, 1 },
+                                    .tensors = tensors,
+                                    .tensors_count = 2,
+                                    .rules = &rule,
+                                    .rules_count = 1 };
+        baton_arena_reset(&arena);
+        expect_contents(expand(&arena, &spec), "ab", (const char *[]){ "b0 b1", "b2 b3", NULL });
+    }
+    free(arena.data);
+}
+
+/* Ties end at memory, of their own shape and dtype. */
+Test(layout_rules, refuses_ties_that_do_not_end)
+{
+    struct baton_arena arena = arena_make();
+    struct layout_tensor_options tensors[] = { MATRIX("a", 4, 2), MATRIX("b", 4, 2),
+                                               MATRIX("c", 4, 2) };
+    struct layout_spec spec = { .name = "s", .tensors = tensors, .tensors_count = 3 };
+    struct layout *none;
+    tensors[1].tied = "a";
+    tensors[2].tied = "b"; /* By b to a, which has memory. */
+    (void)expand(&arena, &spec);
+    tensors[0].tied = "c";
+    struct baton_status st = layout_expand(&spec, &arena, &none);
+    cr_expect_str_eq(st.message, "layout s: a is tied to c, and that to it");
+    tensors[0].tied = "a";
+    st = layout_expand(&spec, &arena, &none);
+    cr_expect_str_eq(st.message, "layout s: a is tied to a, and that to it");
+    tensors[0].tied = NULL;
+    tensors[1].shape.dims[0] = 3;
+    st = layout_expand(&spec, &arena, &none);
+    cr_expect_str_eq(st.message, "layout s: b is tied to a, which has another shape or dtype");
+    tensors[1].shape.dims[0] = 4;
+    tensors[1].dtype = TENSOR_DTYPE_F32;
+    st = layout_expand(&spec, &arena, &none);
+    cr_expect_str_eq(st.message, "layout s: b is tied to a, which has another shape or dtype");
+    free(arena.data);
+}
+
 /* Tensors without elements and scalars have partners like any other. */
 Test(layout_rules, takes_empty_tensors_and_scalars)
 {

@@ -1,11 +1,12 @@
 /* check.c -- sealing, second half: no gap in a tensor, no overlap or gap in a local, scales beside
- * their values. */
+ * their values, ties that end. */
 #include <string.h>
 
 #include "transport/layout/cover.h"
 #include "transport/layout/layout_state.h"
 
-enum { LOCAL_PIECES_MAX = 1 << 16 };
+/* No real layout has a tie to a tied tensor; a few are harmless. */
+enum { LOCAL_PIECES_MAX = 1 << 16, TIES_MAX = 16 };
 
 static struct box whole_of(const struct tensor_shape *shape)
 {
@@ -297,6 +298,43 @@ static struct baton_status check_scale(struct layout *layout, const struct layou
     return baton_status_ok();
 }
 
+/* The tensor that a text names; LAYOUT_NONE: none. */
+static uint32_t linked(const struct layout *layout, uint32_t text)
+{
+    return text != LAYOUT_NONE ? *(uint32_t *)pool_get(&layout->tensor_by_text, text) : LAYOUT_NONE;
+}
+
+static struct baton_status bad_tie(const struct layout *layout, const struct layout_tensor *tensor,
+                                   const char *what)
+{
+    return baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_INCOMPATIBLE,
+                             "layout %.80s: %.100s is tied to %.100s%s", layout->name,
+                             layout_text(layout, tensor->name), layout_text(layout, tensor->tied),
+                             what);
+}
+
+/* Ties end: at a tensor without one, which check_gaps found on some rank (or it is kept). */
+static struct baton_status check_tie(const struct layout *layout,
+                                     const struct layout_tensor *tensor)
+{
+    const struct layout_tensor *end = tensor;
+    for (uint32_t steps = 0; end->tied != LAYOUT_NONE; steps++) {
+        uint32_t next = linked(layout, end->tied);
+        if (next == LAYOUT_NONE) {
+            break; /* Refused at the tensor that names it. */
+        }
+        end = pool_get(&layout->tensors, next);
+        if (end == tensor || steps == TIES_MAX) {
+            return bad_tie(layout, tensor,
+                           end == tensor ? ", and that to it" : " over too many others");
+        }
+        if (end->shape != tensor->shape || end->dtype != tensor->dtype) {
+            return bad_tie(layout, tensor, ", which has another shape or dtype");
+        }
+    }
+    return baton_status_ok();
+}
+
 static struct baton_status check_links(struct layout *layout)
 {
     struct baton_status st = baton_status_ok();
@@ -304,17 +342,19 @@ static struct baton_status check_links(struct layout *layout)
         const struct layout_tensor *tensor = pool_get(&layout->tensors, t);
         const uint32_t links[2] = { tensor->scale, tensor->tied };
         for (int i = 0; i < 2 && baton_ok(&st); i++) {
-            uint32_t other = links[i] != LAYOUT_NONE
-                                 ? *(uint32_t *)pool_get(&layout->tensor_by_text, links[i])
-                                 : t;
-            if (other == LAYOUT_NONE) {
+            if (links[i] != LAYOUT_NONE && linked(layout, links[i]) == LAYOUT_NONE) {
                 st = baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_INCOMPATIBLE,
                                        "layout %.80s: %.100s needs %.100s, which is not there",
                                        layout->name, layout_text(layout, tensor->name),
                                        layout_text(layout, links[i]));
-            } else if (other != t && i == 0) {
-                st = check_scale(layout, tensor, pool_get(&layout->tensors, other));
             }
+        }
+        if (baton_ok(&st) && tensor->scale != LAYOUT_NONE) {
+            st = check_scale(layout, tensor,
+                             pool_get(&layout->tensors, linked(layout, tensor->scale)));
+        }
+        if (baton_ok(&st)) {
+            st = check_tie(layout, tensor);
         }
     }
     return st;

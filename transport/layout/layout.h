@@ -9,8 +9,8 @@
  *            (the first dimension) 'pitch' elements apart, which is how interleaved rows are said;
  *   pad      elements of a local that belong to no tensor (padded vocabulary, padded shards).
  * Sealing proves that the layout holds: every element of every tensor is on some rank, every element
- * of every local belongs to exactly one piece or pad, scales lie where their values lie.  Refused is
- * what does not, naming tensor, rank and range.
+ * of every local belongs to exactly one piece or pad, scales lie where their values lie, ties end at
+ * a tensor of the same shape and dtype that is no tie.  Refused is what does not, naming tensor, rank and range.
  *
  * After sealing, a tensor's pieces with equal boxes are one *holding*: equal sources, or places that
  * one copy serves.

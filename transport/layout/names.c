@@ -85,6 +85,9 @@ bool names_number(const char *name, const char *word, uint32_t *out)
     for (; *at >= '0' && *at <= '9' && number < 100000000; at++) {
         number = number * 10 + (uint32_t)(*at - '0');
     }
+    if (*at != '.' && *at != '\0') {
+        return false;
+    }
     *out = number;
-    return *at == '.' || *at == '\0';
+    return true;
 }

@@ -25,7 +25,7 @@ bool names_match(const char *pattern, const char *name, struct name_match *out);
  * there. */
 bool names_write(const char *into, const struct name_match *match, char *out, size_t out_bytes);
 /* The number that stands behind 'word' and before a dot or the end ("layers." in
- * "model.layers.17.mlp" gives 17); false if there is none. */
+ * "model.layers.17.mlp" gives 17); false (and 'out' untouched) if there is none. */
 bool names_number(const char *name, const char *word, uint32_t *out);
 
 #endif /* names.h */

@@ -28,6 +28,13 @@ static void fill_options(struct layout_plan_options *options)
     options->target_ranks_per_link += options->target_ranks_per_link == 0;
 }
 
+/* Links of so many ranks; the bound of layout_plan_options is the caller's, the sum must not wrap. */
+static uint32_t links_of(const struct layout *layout, uint32_t ranks_per_link)
+{
+    uint32_t ranks = layout_ranks_count(layout);
+    return ranks == 0 ? 0 : (ranks - 1) / ranks_per_link + 1;
+}
+
 static bool init(struct layout_plan *plan, struct baton_arena *arena)
 {
     uint32_t tensors = layout_tensors_count(plan->target);
@@ -41,12 +48,8 @@ static bool init(struct layout_plan *plan, struct baton_arena *arena)
     pool_init(&plan->meetings, arena, sizeof(struct meeting));
     pool_init(&plan->choices, arena, sizeof(struct choice));
     pool_init(&plan->buckets, arena, sizeof(struct layout_bucket));
-    plan->source_links =
-        (layout_ranks_count(plan->source) + plan->options.source_ranks_per_link - 1) /
-        plan->options.source_ranks_per_link;
-    plan->target_links =
-        (layout_ranks_count(plan->target) + plan->options.target_ranks_per_link - 1) /
-        plan->options.target_ranks_per_link;
+    plan->source_links = links_of(plan->source, plan->options.source_ranks_per_link);
+    plan->target_links = links_of(plan->target, plan->options.target_ranks_per_link);
     plan->choice_of_set = baton_arena_take(arena, sets, sizeof(uint32_t));
     plan->egress = baton_arena_take(arena, plan->source_links, sizeof(uint64_t));
     plan->ingress = baton_arena_take(arena, plan->target_links, sizeof(uint64_t));

@@ -7,7 +7,7 @@
  *
  * Refused before the first byte moves, naming tensor, rank and range: a gap, a name without a
  * partner (unless a drop or keep rule names it), another shape, another dtype (unless the target
- * casts), a value without its scales.
+ * casts), a value without the scales that its source has.
  *
  * Bytes are the source's: a cast is done where the bytes land.
  *

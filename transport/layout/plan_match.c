@@ -145,6 +145,32 @@ static struct baton_status match_tensor(struct layout_plan *plan, struct renamed
     return st;
 }
 
+/* Values whose source has scales are nothing without them: the target must have both, linked alike. */
+static struct baton_status check_scales(const struct layout_plan *plan)
+{
+    struct baton_status st = baton_status_ok();
+    for (uint32_t t = 0; t < layout_tensors_count(plan->target) && baton_ok(&st); t++) {
+        if (plan->partners[t] == LAYOUT_NONE) {
+            continue;
+        }
+        const struct layout_tensor *to = layout_tensor_get(plan->target, t);
+        const struct layout_tensor *from = layout_tensor_get(plan->source, plan->partners[t]);
+        if (from->scale == LAYOUT_NONE) {
+            continue;
+        }
+        uint32_t want = layout_tensor_find(plan->source, layout_text(plan->source, from->scale));
+        uint32_t have = to->scale != LAYOUT_NONE
+                            ? layout_tensor_find(plan->target, layout_text(plan->target, to->scale))
+                            : LAYOUT_NONE;
+        if (have == LAYOUT_NONE || plan->partners[have] != want ||
+            memcmp(to->block, from->block, sizeof(to->block)) != 0) {
+            st = refuse(plan, layout_text(plan->target, to->name),
+                        "the source has scales of it, and here it does not have the same");
+        }
+    }
+    return st;
+}
+
 static bool is_dropped(const struct layout_plan *plan, const char *name)
 {
     const char *match, *into;
@@ -234,6 +260,9 @@ struct baton_status plan_match(struct layout_plan *plan)
     struct baton_status st = collect(plan, &renamed);
     for (uint32_t t = 0; t < layout_tensors_count(plan->target) && baton_ok(&st); t++) {
         st = match_tensor(plan, &renamed, t);
+    }
+    if (baton_ok(&st)) {
+        st = check_scales(plan);
     }
     if (baton_ok(&st)) {
         st = check_unused(plan, &renamed);

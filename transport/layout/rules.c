@@ -109,7 +109,7 @@ static struct baton_status add_member(struct expansion *e, uint32_t t,
     if (rule->is_expert && !names_number(name, "experts.", &expert)) {
         return rules_refuse(e, t, "its rule is for experts, but no number follows 'experts.'");
     }
-    (void)names_number(name, "layers.", &layer);
+    (void)names_number(name, "layers.", &layer); /* Without a number: of no layer. */
     uint32_t number = intern_add(&e->names, local, strlen(local));
     bool is_new = number == e->containers.count;
     struct container *container = number == POOL_NONE ? NULL
@@ -171,6 +171,8 @@ static struct baton_status check_spec(const struct layout_spec *spec)
         fault = "expertMesh: not as many ranks as the mesh has";
     } else if (spec->tensors_count == 0 || spec->tensors_count > BATON_TENSORS_MAX) {
         fault = "tensors: none, or more than a million";
+    } else if (spec->experts > LAYOUT_EXPERTS_MAX) {
+        fault = "experts: more than 16384";
     }
     return fault == NULL ? baton_status_ok()
                          : baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,

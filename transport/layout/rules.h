@@ -23,7 +23,7 @@
 
 #include "transport/layout/layout.h"
 
-enum { LAYOUT_AXES_MAX = 8, LAYOUT_MEMBERS_MAX = 1 << 14 };
+enum { LAYOUT_AXES_MAX = 8, LAYOUT_MEMBERS_MAX = 1 << 14, LAYOUT_EXPERTS_MAX = 1 << 14 };
 
 struct layout_axis {
     const char *name;
@@ -110,7 +110,7 @@ struct layout_spec {
 };
 
 /* Builds and seals.  Refused, naming the tensor: what cannot be cut evenly (say 'unit' or
- * 'padTo'), tensors that do not fit into one local, a layer without a stage, an expert without a
+ * 'padTo'), tensors or rules that do not fit into one local, a layer without a stage, an expert without a
  * slot. */
 BATON_MUST_USE struct baton_status layout_expand(const struct layout_spec *spec,
                                                  struct baton_arena *arena, struct layout **out);

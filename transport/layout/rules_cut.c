@@ -43,6 +43,14 @@ static bool append(struct expansion *e, uint32_t tensor, uint32_t rank, const st
     return true;
 }
 
+/* Elements of one row of a box, also where it has no rows. */
+static uint64_t row_of(uint32_t rank, const struct box *box)
+{
+    struct box line = *box;
+    line.extent[0] = 1;
+    return box_volume(rank, &line);
+}
+
 static struct box whole_of(const struct tensor_shape *shape)
 {
     struct box box;
@@ -77,7 +85,7 @@ static struct baton_status range_of(const struct expansion *e, const struct memb
     uint32_t shard = rule->shard != NULL ? place->shard : 0;
     uint32_t each = padded / shards;
     out->begin = shard * each;
-    if (rule->unit > 0 && units < shards && shards % units == 0) {
+    if (rule->unit > 0 && units > 0 && units < shards && shards % units == 0) {
         each = unit; /* Several ranks share one. */
         out->begin = shard / (shards / units) * unit;
     } else if (units % shards != 0) {
@@ -117,10 +125,8 @@ static struct baton_status concat(struct expansion *e, const struct member *memb
             return rules_refuse(e, member->tensor, "only rows can be padded");
         }
     }
-    if (e->row == 0 && shape->rank > 0) {
-        struct box line = box; /* Of one row, also where there is only padding. */
-        line.extent[0] = 1;
-        e->row = box_volume(shape->rank, &line);
+    if (e->row == 0 && shape->rank > 0 && shape->dims[0] > 0) {
+        e->row = row_of(shape->rank, &box);
     }
     bool fits =
         (range.real == 0 && range.pad > 0) || append(e, member->tensor, shape->rank, &box, 0);
@@ -158,7 +164,7 @@ static struct baton_status grouped(struct expansion *e, const struct member **me
             uint64_t from = at > begin ? at : begin;
             uint64_t to = at + rows < end ? at + rows : end;
             struct box box = whole_of(shape);
-            e->row = box_volume(shape->rank, &box) / box.extent[0];
+            e->row = row_of(shape->rank, &box);
             if (from < to) {
                 box.begin[0] = g * rows + (uint32_t)(from - at);
                 box.extent[0] = (uint32_t)(to - from);
@@ -208,18 +214,7 @@ struct baton_status rules_cut(struct expansion *e, const struct member **members
                               const struct place *place)
 {
     enum layout_fuse fuse = members[0]->rule->fuse;
-    const struct layout_tensor_options *first = &e->spec->tensors[members[0]->tensor];
     struct baton_status st = baton_status_ok();
-    for (uint32_t m = 1; m < count && baton_ok(&st); m++) {
-        const struct layout_tensor_options *other = &e->spec->tensors[members[m]->tensor];
-        if (other->dtype != first->dtype || members[m]->rule->fuse != fuse) {
-            st = rules_refuse(e, members[m]->tensor, "does not fit into one local with %.60s",
-                              first->name);
-        }
-    }
-    if (!baton_ok(&st)) {
-        return st;
-    }
     if (fuse == LAYOUT_FUSE_GROUPED) {
         return grouped(e, members, count, place);
     }

@@ -166,7 +166,7 @@ struct baton_status rules_give(struct expansion *e, const char *name, const stru
     struct place at = *place;
     uint32_t parts = size_of(place->mesh, place->fsdp_axis);
     bool is_flat = e->spec->fsdp == LAYOUT_FSDP_FLAT;
-    uint64_t row = is_flat ? 1 : e->row;
+    uint64_t row = is_flat || parts == 1 ? 1 : e->row;
     uint64_t chunk = (e->elements / row + parts - 1) / parts * row;
     struct baton_status st = baton_status_ok();
     enum tensor_dtype dtype = TENSOR_DTYPE_COUNT;
@@ -220,6 +220,40 @@ static void put_in_order(struct expansion *e, const struct container *container)
         e->order[at] = member;
         m = member->next;
     }
+}
+
+/* What the members of a local must have in common, because it is read from the first one's rule:
+ * where the local lies, along which axis it is cut, how its tensors follow each other. */
+static const char *difference(const struct layout_rule *a, const struct layout_rule *b)
+{
+    bool is_cut_alike = a->shard == b->shard ||
+                        (a->shard != NULL && b->shard != NULL && strcmp(a->shard, b->shard) == 0);
+    return !is_cut_alike                                              ? "shard"
+           : a->stage != b->stage                                     ? "stage"
+           : a->is_expert != b->is_expert                             ? "expert"
+           : a->is_stacked != b->is_stacked                           ? "stacked"
+           : a->fuse != b->fuse                                       ? "fuse"
+           : a->fuse == LAYOUT_FUSE_GROUPED && a->groups != b->groups ? "groups"
+                                                                      : NULL;
+}
+
+static struct baton_status check_alike(const struct expansion *e, uint32_t count)
+{
+    const struct member *first = e->order[0];
+    struct baton_status st = baton_status_ok();
+    for (uint32_t m = 1; m < count && baton_ok(&st); m++) {
+        const struct member *other = e->order[m];
+        const char *what =
+            e->spec->tensors[other->tensor].dtype != e->spec->tensors[first->tensor].dtype
+                ? "dtype"
+                : difference(first->rule, other->rule);
+        if (what != NULL) {
+            st = rules_refuse(e, other->tensor,
+                              "does not fit into one local with %.60s: another '%s'",
+                              e->spec->tensors[first->tensor].name, what);
+        }
+    }
+    return st;
 }
 
 /* The stage of a container; LAYOUT_NONE: every one. */
@@ -374,6 +408,10 @@ static struct baton_status place_shard(struct expansion *e, const struct contain
 struct baton_status rules_place(struct expansion *e, const struct container *container)
 {
     put_in_order(e, container);
+    struct baton_status st = check_alike(e, container->count);
+    if (!baton_ok(&st)) {
+        return st;
+    }
     const struct layout_rule *rule = e->order[0]->rule;
     const struct layout_spec *spec = e->spec;
     struct place place = { .mesh = rule->is_expert && spec->expert_mesh.count > 0
@@ -385,7 +423,7 @@ struct baton_status rules_place(struct expansion *e, const struct container *con
     place.shard_axis = axis_of(place.mesh, rule->shard);
     place.fsdp_axis = axis_of(place.mesh, spec->fsdp_axis);
     place.shards = size_of(place.mesh, place.shard_axis);
-    struct baton_status st = stage_of(e, container, size_of(place.mesh, stage_axis), &stage);
+    st = stage_of(e, container, size_of(place.mesh, stage_axis), &stage);
     if (stage_axis != LAYOUT_NONE) {
         place.fixed[stage_axis] = stage;
     }

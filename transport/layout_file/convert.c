@@ -359,6 +359,11 @@ static struct baton_status check_head(const struct file_layout *file)
     if (file->kind != NULL && strcmp(file->kind, "Layout") != 0) {
         return bad_word("kind", file->kind, "Layout");
     }
+    if (file->ranks_per_link > LAYOUT_RANKS_MAX) {
+        return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
+                                 "ranksPerLink: %u is more than %d", file->ranks_per_link,
+                                 LAYOUT_RANKS_MAX);
+    }
     return baton_status_ok();
 }
 
