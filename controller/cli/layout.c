@@ -1,6 +1,7 @@
 /* layout.c -- batonctl layout show|check|diff|plan: files only, no controller. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -26,10 +27,21 @@ static struct {
     const char *bucket;
 } chosen = { .rank = LAYOUT_NONE };
 
+/* Ends the program if no layout can have such a rank. */
+static uint32_t rank_of(const char *argument)
+{
+    uint64_t rank = cli_number("--rank", argument);
+    if (rank >= LAYOUT_RANKS_MAX) {
+        exit((int)cli_usage("--rank %s: no layout has more than %d ranks", argument,
+                            LAYOUT_RANKS_MAX));
+    }
+    return (uint32_t)rank;
+}
+
 bool cli_layout_take(int key, const char *argument)
 {
     switch (key) {
-    case KEY_RANK: chosen.rank = (uint32_t)cli_number("--rank", argument); break;
+    case KEY_RANK: chosen.rank = rank_of(argument); break;
     case KEY_COPIES: chosen.has_copies = true; break;
     case KEY_BUCKET: chosen.bucket = argument; break;
     default: return false;
@@ -45,8 +57,8 @@ static enum cli_exit show(struct cli *cli, struct baton_arena *arena)
         return cli_fail(&st);
     }
     if (chosen.rank != LAYOUT_NONE && chosen.rank >= layout_ranks_count(file.layout)) {
-        return cli_usage("--rank %u: the layout has ranks 0 to %u", chosen.rank,
-                         layout_ranks_count(file.layout) - 1);
+        return cli_usage("--rank %u: the layout has %u ranks, from 0 on", chosen.rank,
+                         layout_ranks_count(file.layout));
     }
     cli_layout_show(cli, file.layout, chosen.rank);
     return CLI_EXIT_OK;
@@ -59,11 +71,7 @@ static enum cli_exit check(struct cli *cli, struct baton_arena *arena)
     if (!baton_ok(&st)) {
         return cli_fail(&st);
     }
-    if (!cli->quiet) {
-        (void)printf("layout %s holds: %u tensors on %u ranks, no gap, no overlap\n",
-                     layout_name(file.layout), layout_tensors_count(file.layout),
-                     layout_ranks_count(file.layout));
-    }
+    cli_layout_check(cli, file.layout);
     return CLI_EXIT_OK;
 }
 

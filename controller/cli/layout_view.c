@@ -179,6 +179,22 @@ void cli_layout_show(const struct cli *cli, const struct layout *layout, uint32_
     free(totals.locals);
 }
 
+/* --- check --- */
+
+void cli_layout_check(const struct cli *cli, const struct layout *layout)
+{
+    uint32_t tensors = layout_tensors_count(layout), ranks = layout_ranks_count(layout);
+    char digest[BATON_DIGEST_TEXT_BYTES];
+    if (is_structured(cli)) {
+        print_value(cli, json_pack("{s:s, s:s, s:b, s:o, s:o}", "name", layout_name(layout),
+                                   "digest", digest_text(layout_digest(layout), digest), "holds", 1,
+                                   "tensors", number(tensors), "ranks", number(ranks)));
+    } else if (!cli->quiet) {
+        (void)printf("layout %s holds: %u tensors on %u ranks, no gap, no overlap\n",
+                     layout_name(layout), tensors, ranks);
+    }
+}
+
 /* --- diff --- */
 
 /* A list of differences, printed as it grows or at the end. */
@@ -219,6 +235,44 @@ static bool is_cut_alike(const struct layout *a, const struct layout_tensor *x,
     return found == x->holdings_count && x->holdings_count == y->holdings_count;
 }
 
+/* True if both are none, or the same text. */
+static bool is_same_text(const struct layout *a, uint32_t x, const struct layout *b, uint32_t y)
+{
+    return x == LAYOUT_NONE || y == LAYOUT_NONE ? x == y
+                                                : strcmp(layout_text(a, x), layout_text(b, y)) == 0;
+}
+
+/* What else is said of a tensor that plans depend on; null: nothing that differs. */
+static const char *said_otherwise(const struct layout *a, const struct layout_tensor *x,
+                                  const struct layout *b, const struct layout_tensor *y)
+{
+    return !is_same_text(a, x->tied, b, y->tied) ? "tied to another tensor"
+           : !is_same_text(a, x->scale, b, y->scale) ||
+                   memcmp(x->block, y->block, sizeof(x->block)) != 0
+               ? "other scales"
+           : !is_same_text(a, x->atomic, b, y->atomic)  ? "another atomic set"
+           : ((x->flags ^ y->flags) & LAYOUT_KEEP) != 0 ? "kept by one only"
+           : ((x->flags ^ y->flags) & LAYOUT_CAST) != 0 ? "cast by one only"
+                                                        : NULL;
+}
+
+/* True if both change names by the same rules, in the same order. */
+static bool has_same_rules(const struct layout *a, const struct layout *b,
+                           enum layout_name_rule kind)
+{
+    for (uint32_t i = 0;; i++) {
+        const char *match[2], *into[2];
+        bool is_in_a = layout_name_rule_get(a, kind, i, &match[0], &into[0]);
+        bool is_in_b = layout_name_rule_get(b, kind, i, &match[1], &into[1]);
+        if (!is_in_a || !is_in_b) {
+            return is_in_a == is_in_b;
+        }
+        if (strcmp(match[0], match[1]) != 0 || strcmp(into[0], into[1]) != 0) {
+            return false;
+        }
+    }
+}
+
 static void diff_tensor(struct differences *differences, const struct layout *a,
                         const struct layout *b, uint32_t t)
 {
@@ -248,6 +302,8 @@ static void diff_tensor(struct differences *differences, const struct layout *a,
         (void)snprintf(what, sizeof(what), "cut or placed differently (%u and %u boxes)",
                        x->holdings_count, y->holdings_count);
         differ(differences, name, what);
+    } else if (said_otherwise(a, x, b, y) != NULL) {
+        differ(differences, name, said_otherwise(a, x, b, y));
     }
 }
 
@@ -266,11 +322,17 @@ bool cli_layout_diff(const struct cli *cli, const struct layout *a, const struct
             differ(&differences, name, what);
         }
     }
+    if (!has_same_rules(a, b, LAYOUT_RULE_RENAME)) {
+        differ(&differences, "*", "other rename rules");
+    }
+    if (!has_same_rules(a, b, LAYOUT_RULE_DROP)) {
+        differ(&differences, "*", "other drop rules");
+    }
     if (is_structured(cli)) {
         print_value(cli, json_pack("{s:b, s:O}", "same", differences.count == 0, "differences",
                                    differences.rows));
     } else if (!cli->quiet) {
-        (void)printf(differences.count > 0 ? "%zu tensors differ\n"
+        (void)printf(differences.count > 0 ? "%zu differences\n"
                      : is_same             ? "the same layout\n"
                                            : "the same boxes on the same ranks, in other locals\n",
                      differences.count);

@@ -48,6 +48,9 @@ class Layout(unittest.TestCase):
         self.run_layout(2, "check")
         self.run_layout(2, "shrink", "engine.yaml")
         self.run_layout(2, "show", "engine.yaml", "--rank", 4)
+        self.run_layout(2, "show", "engine.yaml", "--rank", 1 << 32)
+        checked = json.loads(self.run_layout(0, "check", "engine.yaml", "-o", "json"))
+        self.assertTrue(checked["holds"])
 
     def test_a_checkpoint_goes_into_an_engine(self):
         """Every copy comes from rank 0, and each rank's boxes arrive whole."""
@@ -63,6 +66,9 @@ class Layout(unittest.TestCase):
         found = json.loads(self.run_layout(1, "diff", "trainer.yaml", "engine.yaml", "-o", "json"))
         self.assertFalse(found["same"])
         self.assertIn("model.layers.0.self_attn.q_proj.weight", {row["tensor"] for row in found["differences"]})
+        engine = (self.folder / "engine.yaml").read_text(encoding="utf-8")
+        (self.folder / "drops.yaml").write_text(engine.replace("drop: [", "drop: ['*.never_sent', "), encoding="utf-8")
+        self.assertIn("*: other drop rules", self.run_layout(1, "diff", "engine.yaml", "drops.yaml"))
         text = (self.folder / "engine.yaml").read_text(encoding="utf-8").replace("heads: 4", "heads: 8")
         (self.folder / "other.yaml").write_text(text, encoding="utf-8")
         self.assertRegex(self.run_layout(1, "diff", "engine.yaml", "other.yaml"), r"q_proj.weight: shape \[128, 128\], \[256, 128\]")
