@@ -432,6 +432,38 @@ Test(delta, files_that_are_not_the_versions)
     rig_close(&rig);
 }
 
+/* A full version comes from a publisher as a delta does: links in it, or in its place, are refused;
+ * those of the caller's own checkpoint are followed. */
+Test(delta, links_of_a_full_version_are_refused)
+{
+    static const char *const names[] = { "config.json", "model.safetensors" };
+    struct rig rig = rig_open();
+    struct delta_applied applied;
+    char *own = maker_join(rig.dir, "own");
+    char *moved = maker_join(rig.dir, "moved");
+    char *dir = version_dir(&rig, 1);
+    struct delta_apply_options verify = { rig.publication, own, 1, NULL, 0 };
+    make_checkpoint(own, "[12]", "{}");
+    make_checkpoint(dir, "[12]", "{}");
+    must(delta_apply(&verify, &applied));
+    for (size_t i = 0; i < 2; i++) {
+        char *file = maker_join(dir, names[i]);
+        cr_assert_eq(rename(file, moved), 0);
+        cr_assert_eq(symlink(moved, file), 0);
+        expect(delta_apply(&verify, &applied), BATON_PERMISSION_DENIED, "a symbolic link");
+        cr_assert_eq(rename(moved, file), 0);
+        free(file);
+    }
+    must(delta_apply(&verify, &applied));
+    cr_assert_eq(rename(dir, moved), 0);
+    cr_assert_eq(symlink(moved, dir), 0);
+    expect(delta_apply(&verify, &applied), BATON_PERMISSION_DENIED, "a symbolic link");
+    free(dir);
+    free(moved);
+    free(own);
+    rig_close(&rig);
+}
+
 /* A wrong base: a tensor that the delta changes has the wrong checksum; one that it does not change
  * shows only in the digest of the whole, which the format itself lacks. */
 Test(delta, wrong_bases)

@@ -455,8 +455,10 @@ static struct baton_status prepare(struct applier *applier)
 {
     unsigned threads = applier->options->threads;
     threads = threads == 0 ? 1 : threads < DELTA_THREADS_MAX ? threads : DELTA_THREADS_MAX;
-    struct baton_status st =
-        checkpoint_open(applier->chain->start_dir, CHECKPOINT_PARTIAL, &applier->start);
+    /* A full version comes from the publisher; the checkpoint is the caller's own. */
+    struct baton_status st = checkpoint_open(
+        applier->chain->start_dir,
+        applier->chain->full != NULL ? CHECKPOINT_FOREIGN : CHECKPOINT_PARTIAL, &applier->start);
     if (baton_ok(&st)) {
         st = checkpoint_to_manifest(applier->start, &applier->manifest);
     }

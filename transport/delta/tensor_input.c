@@ -11,7 +11,8 @@
 struct baton_status tensor_input_open(const struct checkpoint *checkpoint, struct tensor_input *out)
 {
     *out = (struct tensor_input){ checkpoint, -1, -1, NULL };
-    return file_open_directory(checkpoint->dir, &out->dir_fd);
+    return checkpoint->follows_links ? file_open_directory(checkpoint->dir, &out->dir_fd)
+                                     : file_open_directory_itself(checkpoint->dir, &out->dir_fd);
 }
 
 void tensor_input_close(struct tensor_input *input)
@@ -34,7 +35,8 @@ static struct baton_status open_shard(struct tensor_input *input, const char *sh
     if (input->fd >= 0 && strcmp(input->shard, shard) == 0) {
         return baton_status_ok();
     }
-    struct baton_status st = file_open_read(input->dir_fd, shard, true, shard, &file);
+    struct baton_status st =
+        file_open_read(input->dir_fd, shard, input->checkpoint->follows_links, shard, &file);
     if (!baton_ok(&st)) {
         return st;
     }
@@ -85,7 +87,8 @@ struct baton_status tensor_input_file(struct tensor_input *input, const char *na
                                       struct digest *out)
 {
     struct file_opened file;
-    struct baton_status st = file_open_read(input->dir_fd, name, true, name, &file);
+    struct baton_status st =
+        file_open_read(input->dir_fd, name, input->checkpoint->follows_links, name, &file);
     if (baton_ok(&st)) {
         st = digest_opened(file, name, copy_fd, out);
         close(file.fd);

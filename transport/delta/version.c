@@ -298,7 +298,7 @@ static struct baton_status open_directory(struct delta_version *version, const c
     if (version->dir == NULL) {
         return no_memory(path);
     }
-    return file_open_directory(path, &version->dir_fd);
+    return file_open_directory_itself(path, &version->dir_fd);
 }
 
 struct baton_status delta_version_open(const char *publication, uint64_t number,

@@ -31,7 +31,7 @@ struct delta_version {
     struct safetensors_index *map;
 };
 
-/* Opens version 'number'.  NOT_FOUND: there is no such directory; a file missing in it is
+/* Opens version 'number', whose directory may be no link.  NOT_FOUND: there is no such directory; a file missing in it is
  * INVALID_ARGUMENT. */
 BATON_MUST_USE struct baton_status delta_version_open(const char *publication, uint64_t number,
                                                       struct delta_version **out);

@@ -126,7 +126,8 @@ static struct baton_status read_shard(struct checkpoint *checkpoint, int dir_fd,
 {
     struct file_opened file;
     struct safetensors *parsed = NULL;
-    struct baton_status st = file_open_read(dir_fd, shard->name, true, shard->name, &file);
+    struct baton_status st =
+        file_open_read(dir_fd, shard->name, checkpoint->follows_links, shard->name, &file);
     if (!baton_ok(&st)) {
         return baton_status_in(st, "%.120s", checkpoint->dir);
     }
@@ -304,12 +305,15 @@ struct baton_status checkpoint_open(const char *dir, enum checkpoint_kind kind,
                                     struct checkpoint **out)
 {
     int dir_fd = -1;
-    struct baton_status st = file_open_directory(dir, &dir_fd);
+    bool follows_links = kind != CHECKPOINT_FOREIGN;
+    struct baton_status st = follows_links ? file_open_directory(dir, &dir_fd)
+                                           : file_open_directory_itself(dir, &dir_fd);
     if (!baton_ok(&st)) {
         return st;
     }
     struct checkpoint *checkpoint = calloc(1, sizeof(*checkpoint));
     if (checkpoint != NULL) {
+        checkpoint->follows_links = follows_links;
         checkpoint->dir = text_pool_copy(&checkpoint->texts, dir, strlen(dir));
     }
     st = checkpoint == NULL || checkpoint->dir == NULL ? no_memory(dir)

@@ -3,8 +3,8 @@
  * Reads headers only; no tensor byte.  Accepted: one model.safetensors, or
  * model.safetensors.index.json with all of its shards.  Refused: a missing shard, a *.safetensors
  * that the index does not name, a tensor in another shard than the index says or in two, and all
- * that safetensors.h refuses.  Symbolic links are followed (the Hub's cache consists of them);
- * what they lead to must be regular files.
+ * that safetensors.h refuses.  Symbolic links are followed (the Hub's cache consists of them), except
+ * in a CHECKPOINT_FOREIGN; what they lead to must be regular files.
  *
  * Files that belong to the version besides tensors (config, tokenizer, code): every regular file
  * of the directory itself that is not hidden and is not a weight file (.safetensors .bin .pt .pth
@@ -16,6 +16,7 @@
 #ifndef TRANSPORT_MODEL_CHECKPOINT_H
 #define TRANSPORT_MODEL_CHECKPOINT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,7 @@ struct checkpoint_file {
 
 struct checkpoint {
     const char *dir;
+    bool follows_links;
     struct checkpoint_tensor *tensors; /* Sorted bytewise by name. */
     size_t tensors_count;
     struct checkpoint_file *files; /* Sorted bytewise by name; no safetensors, no index. */
@@ -58,6 +60,7 @@ struct checkpoint {
 enum checkpoint_kind {
     CHECKPOINT_WHOLE,   /* config.json must be there. */
     CHECKPOINT_PARTIAL, /* Some tensors of a model; files are optional. */
+    CHECKPOINT_FOREIGN, /* As CHECKPOINT_PARTIAL; a symbolic link is refused, 'dir' itself too. */
     CHECKPOINT_FILES,   /* Only the files besides tensors; shards are not looked at. */
 };
 

@@ -71,9 +71,14 @@ static struct baton_status look_at(struct checkpoint *checkpoint, int dir_fd, co
     if (is_left_out(name)) {
         return baton_status_ok();
     }
-    if (fstatat(dir_fd, name, &info, 0) != 0) {
+    if (fstatat(dir_fd, name, &info, checkpoint->follows_links ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
         struct baton_status st = baton_status_errno(errno, "stat", name);
         return baton_status_in(st, "%.120s", checkpoint->dir);
+    }
+    if (S_ISLNK(info.st_mode)) {
+        return baton_status_make(BATON_PERMISSION_DENIED, BATON_REASON_BAD_FIELD,
+                                 "%.120s: %.100s: a symbolic link, which is not followed here",
+                                 checkpoint->dir, name);
     }
     if (!S_ISREG(info.st_mode)) {
         return baton_status_ok();

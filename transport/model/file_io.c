@@ -45,6 +45,22 @@ struct baton_status file_open_directory(const char *path, int *out)
     return baton_status_ok();
 }
 
+struct baton_status file_open_directory_itself(const char *path, int *out)
+{
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0) {
+        *out = fd;
+        return baton_status_ok();
+    }
+    int error = errno;
+    if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) {
+        return baton_status_make(BATON_PERMISSION_DENIED, BATON_REASON_BAD_FIELD,
+                                 "%.200s: a symbolic link, which is not followed here", path);
+    }
+    return baton_status_errno(error, "open directory", path);
+}
+
 struct baton_status file_read_at(int fd, void *out, size_t size, uint64_t offset, const char *label)
 {
     size_t done = 0;

@@ -27,6 +27,8 @@ BATON_MUST_USE struct baton_status file_open_read(int dir_fd, const char *name, 
 
 /* Opens a directory. */
 BATON_MUST_USE struct baton_status file_open_directory(const char *path, int *out);
+/* The same, but the path's last part may be no symbolic link (PERMISSION_DENIED). */
+BATON_MUST_USE struct baton_status file_open_directory_itself(const char *path, int *out);
 
 /* Reads exactly 'size' bytes; TRUNCATED (DATA_LOSS) if the file ends before. */
 BATON_MUST_USE struct baton_status file_read_at(int fd, void *out, size_t size, uint64_t offset,
