@@ -81,6 +81,11 @@ static void intend(struct agent *agent, struct group *group)
 
 void flow_live_prepared(struct agent *agent, struct group *group)
 {
+    if (agent->now_ns >= group->deadline_ns) {
+        group_trouble(group, "the swap's deadline passed before its one call");
+        flow_live_unready(agent, group);
+        return;
+    }
     group->inside = 0;
     for (uint32_t i = 0; i < group->config->engines_count; i++) {
         group->inside += group->engines[i].facts.active;
@@ -94,27 +99,40 @@ void flow_live_swapped(struct agent *agent, struct group *group)
     phase_enter(agent, group, MUTANT(LIVE_UNREAD) ? PHASE_LIVE_CONFIRM : PHASE_LIVE_VERIFY);
 }
 
-void flow_live_verified(struct agent *agent, struct group *group)
-{
-    phase_enter(agent, group, PHASE_LIVE_CONFIRM);
-}
-
 /* The ordinary way back: the gate shuts first, since what is resident is neither of both, or cannot be
  * known. */
 static void shut_and_restore(struct agent *agent, struct group *group)
 {
+    for (uint32_t i = 0; i < group->config->engines_count; i++) { /* Whatever they hold. */
+        group->engines[i].touched = true;
+        group->engines[i].restored = false;
+    }
     group_note(agent, group, true, "LiveSwapShut", "its gate shuts after all: %s", group->message);
     group->closed_ns = agent->now_ns;
     flow_restore(agent, group);
 }
 
+void flow_live_verified(struct agent *agent, struct group *group)
+{
+    if (group->go_back) {
+        shut_and_restore(agent, group);
+        return;
+    }
+    phase_enter(agent, group, PHASE_LIVE_CONFIRM);
+}
+
 void flow_live_confirmed(struct agent *agent, struct group *group)
 {
+    if (group->go_back) {
+        shut_and_restore(agent, group);
+        return;
+    }
     if (agent->now_ns >= group->deadline_ns) {
         group_trouble(group, "the swap's deadline passed before COMMIT");
         flow_live_doubted(agent, group);
         return;
     }
+    group->message[0] = '\0'; /* Of a doubt that was resolved. */
     flow_commit(agent, group);
 }
 

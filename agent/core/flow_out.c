@@ -189,12 +189,27 @@ static void show_out(struct agent *agent, struct group *group)
     }
 }
 
+/* A gate that was open when its engine could be reached again: of a live swap whose end nobody saw. */
+static bool finds_open_gate(const struct group *group)
+{
+    for (uint32_t i = 0; i < group->config->engines_count; i++) {
+        const struct engine *engine = &group->engines[i];
+        if (engine->known && engine->facts.guarded && engine->maybe_open && !engine->recreating) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void flow_out_wait(struct agent *agent, struct group *group)
 {
     bool gathered = flow_gather(agent, group);
     group->in_doubt = resolve_is_needed(group);
     show_out(agent, group);
-    if (group->in_doubt && group->offered && group->offer.resolve) {
+    if (!gathered && agent->now_ns >= group->shut_again_ns && finds_open_gate(group)) {
+        group->shut_again_ns = agent->now_ns + agent->config.times.health_interval;
+        phase_enter(agent, group, PHASE_OUT_SHUT);
+    } else if (group->in_doubt && group->offered && group->offer.resolve) {
         resolve_begin(agent, group);
     } else if (group->offered) {
         tickets_refuse_offer(agent, group, group->message);

@@ -45,6 +45,7 @@ void flow_accept(struct agent *agent, struct group *group, const struct agent_ti
     group->drain_expired = false;
     group->not_drained = false;
     group->stays_open = false;
+    group->go_back = false;
     group->deadline_ns = AGENT_NEVER;
     memset(&group->probe, 0, sizeof group->probe);
     memset(&group->phases, 0, sizeof group->phases);
@@ -170,6 +171,10 @@ void flow_settle_wait(struct agent *agent, struct group *group)
 /* Without it the probe shows less; that is no reason not to swap.  From here on nobody is served. */
 void flow_warmed(struct agent *agent, struct group *group)
 {
+    if (group->go_back) {
+        flow_reopen(agent, group, AGENT_OUTCOME_PAUSE_TIMEOUT);
+        return;
+    }
     group->message[0] = '\0';
     group->deadline_ns = agent->now_ns + shut_by_ns(group);
     group->closed_ns = agent->now_ns;

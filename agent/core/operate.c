@@ -171,12 +171,23 @@ static void restore(struct agent *agent, struct group *group, const struct agent
         answer(agent, false, "group %s: its engines are not attached yet", group->config->name);
         return;
     }
+    if (group->phase == PHASE_BARRIER_SHUT) {
+        answer(agent, false,
+               "group %s: it waits in a barrier that others may have passed; it is OUT when nobody "
+               "tells it more in time, and `resume` brings it back then",
+               group->config->name);
+        return;
+    }
+    bool waits = group->phase == PHASE_SETTLE || group->phase == PHASE_DRAIN;
     audit(agent, group, operate);
     group_trouble(group, "an operator at this node asked for the restore");
-    if (ledger->ticket.rejoin && group->phase == PHASE_SETTLE) {
+    group->go_back = true;
+    if (ledger->ticket.rejoin && waits) {
         flow_out(agent, group); /* It served nothing that could be opened again. */
     } else if (group->phase == PHASE_SETTLE) {
         flow_reopen(agent, group, AGENT_OUTCOME_PAUSE_TIMEOUT);
+    } else if (group->phase == PHASE_DRAIN) {
+        flow_stay_open(agent, group, AGENT_OUTCOME_PAUSE_TIMEOUT);
     } else {
         /* The swap's own deadline has come: what follows is its own way back. */
         group->deadline_ns = agent->now_ns;

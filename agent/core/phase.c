@@ -31,8 +31,8 @@ static bool alive(const struct group *group, const struct engine *engine)
     return !flow_is_left_dead(group, engine);
 }
 
-/* An engine that was never reached has no gate that this agent could have opened for it; its guard
- * boots shut. */
+/* An engine that was never reached has no gate that this life opened, and its guard boots shut.  An
+ * earlier life's live swap may have left it open: flow_out_wait() looks once it is reached. */
 static bool guarded_or_lost(const struct group *group, const struct engine *engine)
 {
     (void)group;

@@ -171,6 +171,7 @@ struct group {
     /* Out of service. */
     struct baton_backoff rest;
     uint64_t rest_until_ns;
+    uint64_t shut_again_ns; /* Of a gate found open while OUT: not before. */
     uint64_t serving_since_ns;
 
     /* The open swap's record. */
@@ -183,6 +184,7 @@ struct group {
     struct group_hooks hooks;
     bool not_drained;    /* A hook before the pause failed. */
     bool stays_open;     /* The swap ends before its gates were closed. */
+    bool go_back;        /* An operator at the node asked for the restore. */
     bool drain_expired;  /* Its expiry action is under way or done. */
     uint64_t barrier_ns; /* Waited for the other groups of a barrier. */
     bool live_doubted;   /* It was asked once what a live swap left behind. */

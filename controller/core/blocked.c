@@ -155,13 +155,13 @@ static enum blocked_reason reason_of_no_target(const struct controller *core,
     return bad || other ? BLOCKED_VERSION_QUARANTINED : BLOCKED_NO_VERSION;
 }
 
-/* What an operator said of the group or of a version.  One that returned is away like a drained one, until its gate is
- * seen shut. */
+/* What an operator said of the group or of a version.  One that returned is away like a drained one until its gate is
+ * seen shut, but its agent may know better why. */
 static enum blocked_reason reason_of_operator(const struct controller *core,
                                               const struct model *model, const struct group *group,
                                               bool away)
 {
-    if (group->r.cordoned || group->r.returning) {
+    if (group->r.cordoned || (group->r.returning && group->live.blocked[0] == '\0')) {
         return BLOCKED_GROUP_CORDONED;
     }
     if (away) {
@@ -304,7 +304,7 @@ static void explain_operator(const struct group *group, enum blocked_reason reas
                              char out[BATON_TEXT_BYTES])
 {
     bool pinned = reason == BLOCKED_GROUP_PINNED;
-    if (group->r.returning && !pinned) {
+    if (group->r.returning && !group->r.cordoned && !pinned) {
         text_copy(out, BATON_TEXT_BYTES,
                   "it was retired and came back: its gate is shut first, then it joins as new");
         return;

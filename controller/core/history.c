@@ -69,6 +69,7 @@ void history_measure(struct controller *core, struct model *model)
     uint64_t pauses[MEASURED_MAX];
     uint64_t stages[MEASURED_MAX];
     uint32_t count = 0;
+    uint32_t shuts = 0;
     if (!model->measure.dirty) {
         return;
     }
@@ -78,7 +79,10 @@ void history_measure(struct controller *core, struct model *model)
                       entry->r.swap.outcome == SWAP_OUTCOME_COMMITTED;
         if (counts) {
             insert(slots, count, entry->r.slot_ns);
-            insert(pauses, count, entry->r.swap.phases.shut_ns);
+            if (entry->r.swap.phases.shut_ns !=
+                0) { /* A live swap shuts nothing: it says nothing of pauses. */
+                insert(pauses, shuts++, entry->r.swap.phases.shut_ns);
+            }
             insert(stages, count, entry->r.swap.phases.stage_ns);
             count++;
         }
@@ -86,7 +90,7 @@ void history_measure(struct controller *core, struct model *model)
     model->measure = (struct measure){ 0 };
     if (count > 0) {
         model->measure.slot_ns = slots[count / 2];
-        model->measure.pause_ns = pauses[count / 2];
+        model->measure.pause_ns = shuts > 0 ? pauses[shuts / 2] : 0;
         model->measure.stage_ns = stages[count / 2];
     }
 }

@@ -184,6 +184,48 @@ Test(agent_live, an_engine_that_ends_itself_is_recreated)
     world_destroy(world);
 }
 
+/* Nobody learns how the call ended before the group is OUT: as soon as its engine answers, the gate shuts. */
+Test(agent_live, an_engine_that_was_away_too_long_is_shut)
+{
+    struct world *world = staged(1);
+    struct world_engine *engine = &world->engines[0][0];
+    world->engines_config[0][0].recreate = AGENT_RECREATE_NONE;
+    world_fault(engine, AGENT_OP_LIVE, FAULT_SILENT, 1);
+    world_ticket(world, 0, 2, false);
+    world_run(world, 200 * MS);
+    cr_assert_eq(world->journal_counts[JOURNAL_LIVE_INTENT], 1);
+    world_crash(world);
+    world_fault(engine, AGENT_OP_ATTACH, FAULT_HANG, 1000);
+    world_start(world);
+    world_run(world, 120 * S);
+    cr_assert_eq(world->groups[0].outcome.outcome, AGENT_OUTCOME_OUT);
+    world_fault(engine, AGENT_OP_ATTACH, FAULT_NONE, 0);
+    world_run(world, 30 * S);
+    cr_assert_not(world_engine_is_open(engine));
+    cr_assert_str_eq(world->groups[0].blocked, "ENGINE_NEEDS_RECREATE");
+    world_destroy(world);
+}
+
+/* An operator at the node is obeyed although the call came through. */
+Test(agent_live, an_operator_has_it_put_back)
+{
+    struct world *world = staged(1);
+    struct world_engine *engine = &world->engines[0][0];
+    world_fault(engine, AGENT_OP_LIVE, FAULT_SILENT, 1);
+    world_ticket(world, 0, 2, false);
+    world_run(world, 200 * MS);
+    cr_assert_eq(world->journal_counts[JOURNAL_LIVE_INTENT], 1);
+    struct agent_event event = { .kind = AGENT_EVENT_OPERATE };
+    event.operate = (struct agent_operate){ AGENT_VERB_RESTORE, "g0", "root (pid 1)" };
+    world_event(world, event);
+    cr_assert(world->operated.ok, "%s", world->operated.message);
+    world_run(world, 60 * S);
+    cr_assert(world->violation[0] == '\0', "%s", world->violation);
+    expect(world, AGENT_OUTCOME_APPLY_FAILED, 1);
+    cr_assert_eq(world->journal_last[JOURNAL_COMMIT].commit.version.seq, 1);
+    world_destroy(world);
+}
+
 /* Refused for good, with the reason, rather than paused. */
 Test(agent_live, what_cannot_be_live_is_refused)
 {

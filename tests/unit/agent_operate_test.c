@@ -179,6 +179,28 @@ Test(agent_operate, restore_before_intent_reopens)
     world_destroy(world);
 }
 
+/* While routers drain it stays open, and they are told so. */
+Test(agent_operate, restore_while_routers_drain)
+{
+    struct world *world = world_create(1, 1, 1);
+    world_serve(world, 1);
+    world_goals(world, 0, 1, 2);
+    world_run(world, 5 * S);
+    struct agent_policy *policy = &world->groups[0].ticket.policy;
+    policy->hooks_count = 2;
+    policy->hooks[0] = (struct agent_hook){ AGENT_HOOK_AFTER_PROBE, "http://router/open", 2 * S };
+    policy->hooks[1] = (struct agent_hook){ AGENT_HOOK_BEFORE_PAUSE, "http://router/drain", 2 * S };
+    world_ticket(world, 0, 2, false);
+    world_run(world, 5 * MS);
+    cr_assert_eq(world->hooks[AGENT_HOOK_BEFORE_PAUSE], 1);
+    cr_assert(operate(world, AGENT_VERB_RESTORE), "%s", world->operated.message);
+    world_run(world, 5 * S);
+    cr_assert_eq(world->hooks[AGENT_HOOK_AFTER_PROBE], 1);
+    cr_assert(world_serves(world, 0, 1));
+    cr_assert_eq(world->groups[0].outcome.outcome, AGENT_OUTCOME_PAUSE_TIMEOUT);
+    world_destroy(world);
+}
+
 /* Detached: engines and gates stay as they are, through the agent's restart too; tickets are refused;
  * resume attaches again and disturbs nobody. */
 Test(agent_operate, detach_leaves_everything_as_it_is)
