@@ -64,6 +64,10 @@ def main(names):
     signal.signal(signal.SIGTERM, interrupt)
     sys.path.insert(0, HERE)
     suite = unittest.defaultTestLoader.loadTestsFromNames(names)
+    for module in {sys.modules[name.partition(".")[0]] for name in names}:
+        if os.path.dirname(os.path.abspath(module.__file__)) != HERE:
+            print(f"not ok - {module.__name__} is {module.__file__}, of another suite", flush=True)
+            return 1
     result = Lines()
     try:
         suite.run(result)

@@ -14,7 +14,7 @@ import asking
 import leftovers
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "e2e"))
+sys.path.append(str(HERE.parents[1] / "e2e"))  # Behind this folder, whose names come first.
 
 import fleet  # noqa: E402
 import traffic  # noqa: E402
