@@ -5,6 +5,8 @@ import itertools
 import os
 import shutil
 import tempfile
+import threading
+import time
 import unittest
 
 import asking
@@ -64,6 +66,49 @@ def ask(server, prompt, **more):
 def answers(server):
     """What is said to every prompt, under a fresh salt, past the gate."""
     return [asking.said(ask(server, prompt, token=True).json) for prompt in PROMPTS]
+
+
+class Asking:
+    """Two clients that ask without pause while a block runs; it begins once the engine is at work.  Two, so that
+    one is inside while the other is between two requests."""
+
+    def __init__(self, server, tokens):
+        self._server, self._tokens, self._stop = server, tokens, threading.Event()
+        self._answers = []  # (asked, answered, status, tokens)
+        self._threads = [threading.Thread(target=self._ask) for _ in range(2)]
+
+    def _ask(self):
+        while not self._stop.is_set():
+            asked = time.monotonic()
+            body = asking.body(PROMPTS[0], self._tokens)
+            found = self._server.call("POST", "/v1/completions", body, token=True)
+            count = found.json["usage"]["completion_tokens"] if found.status == 200 else 0
+            self._answers.append((asked, time.monotonic(), found.status, count))
+
+    def _running(self):
+        lines = self._server.call("GET", "/metrics").text.splitlines()
+        counts = [x.split()[-1] for x in lines if x.startswith("vllm:num_requests_running{")]
+        return any(float(count) > 0 for count in counts)
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        while all(thread.is_alive() for thread in self._threads) and not self._running():
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def outcomes(self):
+        """{(status, tokens)}"""
+        return {(status, tokens) for _, _, status, tokens in self._answers}
+
+    def was_inside(self, when):
+        """Whether a request was under way then."""
+        return any(asked < when < answered for asked, answered, _, _ in self._answers)
 
 
 class LiveCase(unittest.TestCase):

@@ -5,6 +5,7 @@ Rows of the verified facts that a stock server shows on a CPU are shown on vLLM'
 that leave a server unsound come last."""
 
 import threading
+import time
 import unittest
 
 import asking
@@ -15,7 +16,7 @@ import torch
 import wrong
 from baton.vllm import refusal
 from asking import PROMPTS
-from live_case import Fleet, LiveCase, answers, ask
+from live_case import Asking, Fleet, LiveCase, answers, ask
 
 FLEET = Fleet()
 
@@ -90,7 +91,7 @@ class Everywhere:
         self.serves("v1")
 
     def long(self):
-        """Tokens that take some seconds; two ranks on few cores are slow."""
+        """Tokens of a request; two ranks on few cores are slow."""
         return 300 // self.ranks**2
 
     def live(self, version, fence):
@@ -102,50 +103,36 @@ class Everywhere:
         folder, digest = self.fleet.landing[version]
         return self.server.rpc("baton_prepare", landing=folder, version_digest=digest, fence=fence)
 
-    def running(self):
-        """A long request, under way."""
-        found = []
-        body = asking.body(PROMPTS[0], self.long())
-        call = lambda: found.append(self.server.call("POST", "/v1/completions", body, token=True))
-        asker = threading.Thread(target=call)
-        asker.start()
-        while asker.is_alive() and "vllm:num_requests_running{" in self.server.call("GET", "/metrics").text:
-            lines = self.server.call("GET", "/metrics").text.splitlines()
-            if any(x.startswith("vllm:num_requests_running{") and float(x.split()[-1]) > 0 for x in lines):
-                break
-        return asker, found
-
     def test_07_live_swap_under_a_running_request(self):
         for version in ("v2", "v1"):
-            asker, found = self.running()
             fence = self.fence()
-            for rank in self.prepare(version, fence):
-                self.assertTrue(rank["live"], rank["live_why"])
-                self.assertTrue(rank["staged"]["ok"], rank["staged"])
-                self.assertFalse(rank["session"])
-            self.assertTrue(asker.is_alive(), "the request ended before the swap: ask for more")
-            for rank in self.live(version, fence):
-                self.assertTrue(rank["applied"]["ok"], rank["applied"])
-                self.assertEqual(rank["resident"]["version_digest"], self.fleet.landing[version][1])
-                self.assertTrue(rank["readback"]["ok"])
-            self.assertFalse(self.server.call("GET", "/is_paused", token=True).json["is_paused"])
-            asker.join(120)
-            self.assertEqual((found[0].status, found[0].json["usage"]["completion_tokens"]), (200, self.long()))
+            with Asking(self.server, self.long()) as asked:
+                for rank in self.prepare(version, fence):
+                    self.assertTrue(rank["live"], rank["live_why"])
+                    self.assertTrue(rank["staged"]["ok"], rank["staged"])
+                    self.assertFalse(rank["session"])
+                called = time.monotonic()
+                for rank in self.live(version, fence):
+                    self.assertTrue(rank["applied"]["ok"], rank["applied"])
+                    self.assertEqual(rank["resident"]["version_digest"], self.fleet.landing[version][1])
+                    self.assertTrue(rank["readback"]["ok"])
+                self.assertFalse(self.server.call("GET", "/is_paused", token=True).json["is_paused"])
+            self.assertEqual({(200, self.long())}, asked.outcomes())
+            self.assertTrue(asked.was_inside(called), "no request was under way when the call was made")
             self.serves(version)
 
     def test_08_live_failures_put_back_while_requests_run(self):
         for kind, rank, at in (("raise", 0, 5), ("raise", self.last, 40), ("drop", self.last, 7)):
             with self.subTest(f"{kind} at tensor {at} of rank {rank}"):
-                asker, found = self.running()
                 fence = self.fence()
-                self.prepare("v2", fence)
-                self.server.fault(kind=kind, rank=rank, at=at)
-                for report in self.live("v2", fence):
-                    applied = report["applied"]
-                    self.assertEqual((applied["ok"], applied["restored"]), (False, True), applied)
-                self.server.no_fault()
-                asker.join(120)
-                self.assertEqual(found[0].status, 200)
+                with Asking(self.server, self.long()) as asked:
+                    self.prepare("v2", fence)
+                    self.server.fault(kind=kind, rank=rank, at=at)
+                    for report in self.live("v2", fence):
+                        applied = report["applied"]
+                        self.assertEqual((applied["ok"], applied["restored"]), (False, True), applied)
+                    self.server.no_fault()
+                self.assertEqual({(200, self.long())}, asked.outcomes())
                 self.in_step()
         self.serves("v1")
 
