@@ -222,7 +222,8 @@ static bool defer(struct controller *core, const struct event *event)
 static bool tells_of_groups(const struct event *event)
 {
     return event->kind == EVENT_SESSION_HELLO || event->kind == EVENT_SESSION_REPORT ||
-           event->kind == EVENT_SESSION_ACK || event->kind == EVENT_SESSION_GONE;
+           event->kind == EVENT_SESSION_ACK || event->kind == EVENT_SESSION_GONE ||
+           event->kind == EVENT_TIMER; /* It finds who is silent. */
 }
 
 struct actions controller_step(struct controller *core, const struct event *event)

@@ -72,6 +72,22 @@ Test(agents, no_ticket_on_older_news)
     world_free(world);
 }
 
+/* The same with an agent whose silence the timer finds in that step. */
+Test(agents, no_ticket_beside_a_silent_agent)
+{
+    struct world *world = serving(2);
+    cr_assert_eq(world_publish(world, "m"), 2);
+    world->now_ns += 11 * SEC;
+    world->together = true;
+    world_report(world, world_agent(world, "a0"), NULL, 0);
+    world->together = false;
+    struct event event = { .kind = EVENT_TIMER };
+    world_step(world, &event);
+    cr_assert_not(world_record(world, "g0")->ticket_open);
+    cr_assert_eq(world_blocked(world, "g0"), BLOCKED_BUDGET_FULL);
+    world_free(world);
+}
+
 /* The same outcome twice: stored once, confirmed twice. */
 Test(agents, duplicate_outcome)
 {
