@@ -99,14 +99,20 @@ void flow_live_swapped(struct agent *agent, struct group *group)
     phase_enter(agent, group, MUTANT(LIVE_UNREAD) ? PHASE_LIVE_CONFIRM : PHASE_LIVE_VERIFY);
 }
 
+/* Whatever the engines hold, it counts as touched. */
+static void believe_nothing(struct group *group)
+{
+    for (uint32_t i = 0; i < group->config->engines_count; i++) {
+        group->engines[i].touched = true;
+        group->engines[i].restored = false;
+    }
+}
+
 /* The ordinary way back: the gate shuts first, since what is resident is neither of both, or cannot be
  * known. */
 static void shut_and_restore(struct agent *agent, struct group *group)
 {
-    for (uint32_t i = 0; i < group->config->engines_count; i++) { /* Whatever they hold. */
-        group->engines[i].touched = true;
-        group->engines[i].restored = false;
-    }
+    believe_nothing(group);
     group_note(agent, group, true, "LiveSwapShut", "its gate shuts after all: %s", group->message);
     group->closed_ns = agent->now_ns;
     flow_restore(agent, group);
@@ -174,10 +180,7 @@ void flow_live_unknown(struct agent *agent, struct group *group)
 void flow_live_recover(struct agent *agent, struct group *group)
 {
     group_trouble(group, "the agent was restarted in the middle of a live swap");
-    for (uint32_t i = 0; i < group->config->engines_count; i++) {
-        group->engines[i].touched = true;
-        group->engines[i].restored = false;
-    }
+    believe_nothing(group);
     group->live_doubted = false;
     if (flow_live_obstacle(group) != NULL || !flow_all_gates_open(group)) {
         shut_and_restore(agent, group);
