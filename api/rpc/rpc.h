@@ -148,16 +148,40 @@ uint64_t rpc_call_deadline_ns(const struct rpc_call *call);
 /* True when the client gave the call up.  Unary calls hear of it only after rpc_call_receive(). */
 bool rpc_call_is_cancelled(const struct rpc_call *call);
 
-enum { RPC_IDENTITY_BYTES = 256 };
+enum { RPC_IDENTITY_BYTES = 256, RPC_NAMES_MAX = 8 };
+
+/* What a caller proved about itself. */
+enum rpc_principal {
+    RPC_PRINCIPAL_ANONYMOUS, /* Nothing: another machine, without a certificate. */
+    RPC_PRINCIPAL_LOCAL,     /* That it is on this machine: a Unix socket or a loopback address. */
+    RPC_PRINCIPAL_CERTIFICATE, /* That it holds the key of a certificate signed by 'ca_file'. */
+};
+
+/* A name that the certificate proves.  Never empty, and only printable ASCII without spaces. */
+struct rpc_peer_name {
+    bool is_spiffe; /* A SPIFFE id; else a DNS name. */
+    char text[RPC_IDENTITY_BYTES];
+};
 
 struct rpc_peer {
-    bool authenticated;                /* A verified certificate. */
-    bool is_local;                     /* Came over a Unix socket. */
-    char identity[RPC_IDENTITY_BYTES]; /* SPIFFE id, else URI, DNS name, common name; else empty. */
-    char address[128];                 /* For logs only. */
+    enum rpc_principal principal;
+    /* For people, logs and the audit: the SPIFFE id, else the first DNS name, else the common name of a
+     * certificate ("unnamed" if it has none of them); else "local" or "anonymous".  Decide by 'names': a common
+     * name proves nothing. */
+    char identity[RPC_IDENTITY_BYTES];
+    /* Of a certificate: its SPIFFE id (only if that is its one URI) and its DNS names.  What is longer than the
+     * room here, has other characters, or comes after the last place is left out: it gives no rights. */
+    struct rpc_peer_name names[RPC_NAMES_MAX];
+    size_t names_count;
+    char address[128]; /* For logs only. */
 };
-/* Reads who called. */
+/* Reads who called.  A certificate counts also on a Unix socket or a loopback address: who shows one is held to
+ * it. */
 void rpc_call_peer(const struct rpc_call *call, struct rpc_peer *out);
+
+/* True if a listener's or target's address ("host:port", "unix:/path", "ipv4:a:p1,b:p2", "[::1]:port") cannot be
+ * reached from, or reach, another machine: each host in it is a Unix socket, 127.0.0.0/8, ::1 or "localhost". */
+bool rpc_address_is_local(const char *address);
 
 /* Text of the string method option with this field number ("required role"), "" if the method has
  * none.  Static. */

@@ -73,7 +73,7 @@ struct request_options service_options(struct rpc_call *call,
         out.reason = options->reason;
         out.requested_by = options->requested_by;
     }
-    if (peer->authenticated) {
+    if (peer->principal == RPC_PRINCIPAL_CERTIFICATE) {
         out.requested_by = peer->identity;
     }
     return out;

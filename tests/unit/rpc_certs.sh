@@ -23,6 +23,9 @@ leaf() {
   ca stranger
   leaf server ca "DNS:controller.test,IP:127.0.0.1"
   leaf client ca "URI:spiffe://baton.test/agent/a1"
+  leaf named ca "URI:spiffe://baton.test/agent/a2,DNS:a2.test,DNS:with space.test,DNS:other.test"
+  leaf twofold ca "URI:spiffe://baton.test/agent/a3,URI:spiffe://baton.test/operator/o1,DNS:a3.test"
+  leaf bare ca "IP:127.0.0.1"
   leaf impostor stranger "DNS:controller.test,IP:127.0.0.1"
 } >log 2>&1 || {
   cat log >&2

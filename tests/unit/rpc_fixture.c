@@ -90,7 +90,7 @@ static void get_model(struct rpc_call *call, const void *request, void *context)
     if (strcmp(name, "peer") == 0) {
         struct rpc_peer peer;
         rpc_call_peer(call, &peer);
-        (void)snprintf(text, sizeof(text), "%d %d %s", peer.authenticated, peer.is_local,
+        (void)snprintf(text, sizeof(text), "%d %zu %s", (int)peer.principal, peer.names_count,
                        peer.identity);
     } else if (strcmp(name, "id") == 0) {
         (void)snprintf(text, sizeof(text), "%s", rpc_call_request_id(call));

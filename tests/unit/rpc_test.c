@@ -333,7 +333,7 @@ Test(rpc, unix_socket)
         (struct rpc_client_options){ .target = address });
     struct rpc_result result = rpc_fixture_get(&fixture, "peer", NULL);
     cr_assert(baton_ok(&result.status), "%s", result.status.message);
-    cr_assert_str_eq(model_name(&result), "0 1 ");
+    cr_assert_str_eq(model_name(&result), "1 0 local");
     baton_wire_free(result.message);
     struct baton_status st = listen_on(address);
     cr_assert_eq(st.reason, BATON_REASON_IN_USE, "%s", st.message);

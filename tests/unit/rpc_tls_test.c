@@ -114,11 +114,65 @@ Test(rpc_tls, mutual)
     rig_start(&rig);
     struct baton_status st = ask_peer(&rig, peer);
     cr_assert(baton_ok(&st), "%s", st.message);
-    cr_assert_str_eq(peer, "1 0 spiffe://baton.test/agent/a1");
+    cr_assert_str_eq(peer, "2 1 spiffe://baton.test/agent/a1");
     rig_stop(&rig);
 }
 
-/* Without a certificate a client is refused where one is required, and anonymous where not. */
+/* The caller's names with a certificate of this name. */
+static void expect_peer(struct rig *rig, const char *certificate, const char *expected)
+{
+    char name[32];
+    char peer[RPC_IDENTITY_BYTES];
+    (void)snprintf(name, sizeof(name), "%s.pem", certificate);
+    path_of(rig, name, rig->client_cert);
+    (void)snprintf(name, sizeof(name), "%s.key", certificate);
+    path_of(rig, name, rig->client_key);
+    reconnect(rig);
+    struct baton_status st = ask_peer(rig, peer);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_assert_str_eq(peer, expected, "%s: %s", certificate, peer);
+}
+
+/* What gives rights: one SPIFFE id and the DNS names, without those that are no names; several URIs are no SPIFFE
+ * id; a common name is shown, and proves nothing. */
+Test(rpc_tls, names_of_a_certificate)
+{
+    struct rig rig;
+    rig_init(&rig);
+    rig_start(&rig);
+    expect_peer(&rig, "named", "2 3 spiffe://baton.test/agent/a2");
+    expect_peer(&rig, "twofold", "2 1 a3.test");
+    expect_peer(&rig, "bare", "2 0 bare");
+    rig_stop(&rig);
+}
+
+/* Addresses that no other machine can reach, and those that only look so. */
+Test(rpc_tls, local_addresses)
+{
+    static const char *const LOCAL[] = { "unix:/run/b.sock",  "127.0.0.1:7070",
+                                         "127.8.9.1:0",       "localhost:7070",
+                                         "[::1]:7070",        "ipv4:127.0.0.1:1,127.0.0.2:2",
+                                         "ipv6:%5B::1%5D:80", "dns:///localhost:1" };
+    static const char *const OPEN[] = { "0.0.0.0:7070",
+                                        "[::]:7070",
+                                        "10.0.0.1:7070",
+                                        "127.example.com:7070",
+                                        "localhost.example.com:7070",
+                                        "ipv4:127.0.0.1:1,10.0.0.2:2",
+                                        "127.0.0.1",
+                                        "[::1",
+                                        "%5B",
+                                        ":7070",
+                                        "" };
+    for (size_t i = 0; i < sizeof(LOCAL) / sizeof(LOCAL[0]); i++) {
+        cr_assert(rpc_address_is_local(LOCAL[i]), "%s", LOCAL[i]);
+    }
+    for (size_t i = 0; i < sizeof(OPEN) / sizeof(OPEN[0]); i++) {
+        cr_assert_not(rpc_address_is_local(OPEN[i]), "%s", OPEN[i]);
+    }
+}
+
+/* Without a certificate a client is refused where one is required, and only of this machine where not. */
 Test(rpc_tls, client_without_certificate)
 {
     struct rig rig;
@@ -134,7 +188,7 @@ Test(rpc_tls, client_without_certificate)
     rig_start(&rig);
     st = ask_peer(&rig, peer);
     cr_assert(baton_ok(&st), "%s", st.message);
-    cr_assert_str_eq(peer, "0 0 ");
+    cr_assert_str_eq(peer, "1 0 local");
     rig_stop(&rig);
 }
 

@@ -1,0 +1,150 @@
+/* peer.c -- who called, and whether an address is of this machine; see rpc.h. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <grpc/support/alloc.h>
+
+#include "api/rpc/server.h"
+
+enum { HOST_BYTES = 64 };
+
+/* --- addresses --- */
+
+/* One host without its port. */
+static bool is_local_host(const char *host)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, host, &v4) == 1) {
+        return (ntohl(v4.s_addr) >> 24) == 127;
+    }
+    return strcmp(host, "localhost") == 0 ||
+           (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
+}
+
+/* "host:port", "[v6]:port", or gRPC's "%5Bv6%5D:port"; 'size' bytes of 'text'. */
+static bool is_local_endpoint(const char *text, size_t size)
+{
+    char host[HOST_BYTES];
+    const char *open = "";
+    const char *close = ":";
+    if (size > 0 && text[0] == '[') {
+        open = "[";
+        close = "]";
+    } else if (size > 2 && memcmp(text, "%5B", 3) == 0) {
+        open = "%5B";
+        close = "%5D";
+    }
+    if (size < strlen(open) || size - strlen(open) >= sizeof(host)) {
+        return false;
+    }
+    memcpy(host, text + strlen(open), size - strlen(open));
+    host[size - strlen(open)] = '\0';
+    char *end = strstr(host, close);
+    if (end == NULL) {
+        return false;
+    }
+    *end = '\0';
+    return is_local_host(host);
+}
+
+bool rpc_address_is_local(const char *address)
+{
+    static const char *const SCHEMES[] = { "ipv4:", "ipv6:", "dns:///", "dns:" };
+    if (strncmp(address, "unix:", 5) == 0 || strncmp(address, "unix-abstract:", 14) == 0) {
+        return true;
+    }
+    for (size_t i = 0; i < sizeof(SCHEMES) / sizeof(SCHEMES[0]); i++) {
+        if (strncmp(address, SCHEMES[i], strlen(SCHEMES[i])) == 0) {
+            address += strlen(SCHEMES[i]);
+            break;
+        }
+    }
+    for (;;) {
+        size_t size = strcspn(address, ",");
+        if (!is_local_endpoint(address, size)) {
+            return false;
+        }
+        if (address[size] == '\0') {
+            return true;
+        }
+        address += size + 1;
+    }
+}
+
+/* --- identity --- */
+
+/* A property's value, if it is a name: a NUL or a line's end inside would let one name pass for another. */
+static bool copy_name(const grpc_auth_property *property, char out[RPC_IDENTITY_BYTES])
+{
+    size_t size = property->value_length;
+    if (size == 0 || size >= RPC_IDENTITY_BYTES) {
+        return false;
+    }
+    for (size_t i = 0; i < size; i++) {
+        if (property->value[i] <= ' ' || property->value[i] > '~') {
+            return false;
+        }
+    }
+    memcpy(out, property->value, size);
+    out[size] = '\0';
+    return true;
+}
+
+static void read_names(const grpc_auth_context *context, const char *property_name, bool is_spiffe,
+                       struct rpc_peer *out)
+{
+    grpc_auth_property_iterator at =
+        grpc_auth_context_find_properties_by_name(context, property_name);
+    const grpc_auth_property *property;
+    while (out->names_count < RPC_NAMES_MAX &&
+           (property = grpc_auth_property_iterator_next(&at)) != NULL) {
+        struct rpc_peer_name *name = &out->names[out->names_count];
+        name->is_spiffe = is_spiffe;
+        out->names_count += copy_name(property, name->text);
+    }
+}
+
+static void read_identity(grpc_call *core, struct rpc_peer *out)
+{
+    grpc_auth_context *context = grpc_call_auth_context(core);
+    if (context == NULL) {
+        return;
+    }
+    if (grpc_auth_context_peer_is_authenticated(context) != 0) {
+        out->principal = RPC_PRINCIPAL_CERTIFICATE;
+        read_names(context, "peer_spiffe_id", true, out);
+        read_names(context, "peer_dns", false, out);
+        grpc_auth_property_iterator at =
+            grpc_auth_context_find_properties_by_name(context, "x509_common_name");
+        const grpc_auth_property *common = grpc_auth_property_iterator_next(&at);
+        if (out->names_count > 0) {
+            memcpy(out->identity, out->names[0].text, sizeof(out->identity));
+        } else if (common == NULL || !copy_name(common, out->identity)) {
+            (void)snprintf(out->identity, sizeof(out->identity), "unnamed");
+        }
+    }
+    grpc_auth_context_release(context);
+}
+
+void rpc_call_peer(const struct rpc_call *call, struct rpc_peer *out)
+{
+    struct rpc_call *locked = (struct rpc_call *)(uintptr_t)call;
+    out->principal = RPC_PRINCIPAL_ANONYMOUS;
+    out->names_count = 0;
+    out->address[0] = '\0';
+    (void)snprintf(out->identity, sizeof(out->identity), "anonymous");
+    pthread_mutex_lock(&locked->mutex);
+    if (locked->core != NULL) {
+        char *address = grpc_call_get_peer(locked->core);
+        (void)snprintf(out->address, sizeof(out->address), "%s", address);
+        read_identity(locked->core, out);
+        if (out->principal == RPC_PRINCIPAL_ANONYMOUS && rpc_address_is_local(address)) {
+            out->principal = RPC_PRINCIPAL_LOCAL;
+            (void)snprintf(out->identity, sizeof(out->identity), "local");
+        }
+        gpr_free(address);
+    }
+    pthread_mutex_unlock(&locked->mutex);
+}
