@@ -30,6 +30,16 @@ void etcd_revision_format(const struct etcd_revision *revision, char out[ETCD_ST
                    (big)revision->write);
 }
 
+void etcd_leader_format(const struct leader_record *record, char out[ETCD_LEADER_BYTES])
+{
+    int length = snprintf(out, ETCD_LEADER_BYTES,
+                          "{\"format\":%d,\"holder\":\"%s\",\"address\":\"%s\",\"count\":\"%llu\","
+                          "\"leaseMs\":\"%llu\"}",
+                          (int)STATE_FORMAT, record->holder, record->address, (big)record->count,
+                          (big)record->lease_ms);
+    baton_assert(length > 0 && length < ETCD_LEADER_BYTES);
+}
+
 static struct baton_status malformed(const char *what)
 {
     return baton_status_hint(
@@ -49,9 +59,9 @@ static bool take_number(const json_t *object, const char *name, uint64_t *out)
     return errno == 0;
 }
 
-static bool take_writer(const json_t *object, char out[ETCD_WRITER_BYTES])
+static bool take_hex(const json_t *object, const char *name, char out[ETCD_WRITER_BYTES])
 {
-    const char *text = json_string_value(json_object_get(object, "writer"));
+    const char *text = json_string_value(json_object_get(object, name));
     return text != NULL && text[strspn(text, "0123456789abcdef")] == '\0' &&
            baton_text_copy(out, ETCD_WRITER_BYTES, text);
 }
@@ -90,7 +100,7 @@ struct baton_status etcd_epoch_parse(const char *text, struct etcd_epoch *out)
     bool ok = take_number(root, "generation", &out->epoch.generation) &&
               take_number(root, "n", &out->epoch.n) &&
               take_number(root, "cluster", &out->cluster) &&
-              take_number(root, "fence", &out->fence) && take_writer(root, out->writer);
+              take_number(root, "fence", &out->fence) && take_hex(root, "writer", out->writer);
     json_decref(root);
     return ok ? st : malformed("epoch lacks a member");
 }
@@ -104,7 +114,32 @@ struct baton_status etcd_revision_parse(const char *text, struct etcd_revision *
         return st;
     }
     bool ok = take_number(root, "revision", &out->revision) &&
-              take_number(root, "write", &out->write) && take_writer(root, out->writer);
+              take_number(root, "write", &out->write) && take_hex(root, "writer", out->writer);
     json_decref(root);
     return ok ? st : malformed("revision lacks a member");
+}
+
+static bool take_address(const json_t *object, char out[LEADER_ADDRESS_BYTES])
+{
+    const char *text = json_string_value(json_object_get(object, "address"));
+    bool ok = text != NULL && baton_text_copy(out, LEADER_ADDRESS_BYTES, text);
+    for (; ok && *text != '\0'; text++) {
+        ok = *text > ' ' && *text < 0x7f && *text != '"' && *text != '\\';
+    }
+    return ok;
+}
+
+struct baton_status etcd_leader_parse(const char *text, struct leader_record *out)
+{
+    json_t *root = NULL;
+    *out = (struct leader_record){ 0 };
+    struct baton_status st = load(text, "leader", &root);
+    if (!baton_ok(&st)) {
+        return st;
+    }
+    bool ok = take_hex(root, "holder", out->holder) && take_address(root, out->address) &&
+              take_number(root, "count", &out->count) &&
+              take_number(root, "leaseMs", &out->lease_ms);
+    json_decref(root);
+    return ok ? st : malformed("leader lacks a member");
 }

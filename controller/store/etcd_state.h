@@ -3,6 +3,10 @@
  *   PREFIX/epoch     {"format":1,"generation":"..","n":"..","cluster":"..","writer":"..","fence":".."}
  *   PREFIX/revision  {"format":1,"revision":"..","writer":"..","write":".."}
  *
+ * And the one that says who leads (leader.h), which fences nothing:
+ *
+ *   PREFIX/leader    {"format":1,"holder":"..","address":"..","count":"..","leaseMs":".."}
+ *
  * 'writer' names one opening of a store at random; with 'fence' and 'write', which it counts, each
  * write is told apart from every other: so a write whose answer was lost is found, or not found, by
  * reading.  'cluster' is etcd's id when the epoch was written: another one means that the keys were
@@ -15,8 +19,9 @@
 
 #include "api/base/status.h"
 #include "controller/core/record.h"
+#include "controller/store/leader.h"
 
-enum { ETCD_WRITER_BYTES = 33, ETCD_STATE_BYTES = 320 };
+enum { ETCD_WRITER_BYTES = 33, ETCD_STATE_BYTES = 320, ETCD_LEADER_BYTES = 480 };
 
 struct etcd_epoch {
     struct epoch epoch;
@@ -35,5 +40,9 @@ void etcd_epoch_format(const struct etcd_epoch *epoch, char out[ETCD_STATE_BYTES
 void etcd_revision_format(const struct etcd_revision *revision, char out[ETCD_STATE_BYTES]);
 BATON_MUST_USE struct baton_status etcd_epoch_parse(const char *text, struct etcd_epoch *out);
 BATON_MUST_USE struct baton_status etcd_revision_parse(const char *text, struct etcd_revision *out);
+
+/* 'place' is not part of the text.  The address holds nothing that JSON escapes. */
+void etcd_leader_format(const struct leader_record *record, char out[ETCD_LEADER_BYTES]);
+BATON_MUST_USE struct baton_status etcd_leader_parse(const char *text, struct leader_record *out);
 
 #endif /* etcd_state.h */

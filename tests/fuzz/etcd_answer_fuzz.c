@@ -38,8 +38,9 @@ static void fuzz_state(const char *text)
 {
     struct etcd_epoch epoch;
     struct etcd_revision revision;
-    char out[ETCD_STATE_BYTES];
-    char again[ETCD_STATE_BYTES];
+    struct leader_record leader;
+    char out[ETCD_LEADER_BYTES];
+    char again[ETCD_LEADER_BYTES];
     struct baton_status st = etcd_epoch_parse(text, &epoch);
     if (baton_ok(&st)) {
         etcd_epoch_format(&epoch, out);
@@ -52,6 +53,13 @@ static void fuzz_state(const char *text)
         etcd_revision_format(&revision, out);
         st = etcd_revision_parse(out, &revision);
         etcd_revision_format(&revision, again);
+        baton_assert(baton_ok(&st) && strcmp(out, again) == 0);
+    }
+    st = etcd_leader_parse(text, &leader);
+    if (baton_ok(&st)) {
+        etcd_leader_format(&leader, out);
+        st = etcd_leader_parse(out, &leader);
+        etcd_leader_format(&leader, again);
         baton_assert(baton_ok(&st) && strcmp(out, again) == 0);
     }
 }

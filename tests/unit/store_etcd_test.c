@@ -165,6 +165,34 @@ Test(store_etcd, fencing_keys_round_trip)
     cr_assert_eq(st.code, BATON_DATA_LOSS);
 }
 
+Test(store_etcd, the_leaders_record_round_trips)
+{
+    struct leader_record record = {
+        .holder = "00ff", .address = "[::1]:7070", .count = UINT64_MAX, .lease_ms = 2000, .place = 5
+    };
+    struct leader_record back;
+    char text[ETCD_LEADER_BYTES];
+    char again[ETCD_LEADER_BYTES];
+    etcd_leader_format(&record, text);
+    struct baton_status st = etcd_leader_parse(text, &back);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    etcd_leader_format(&back, again);
+    cr_assert_str_eq(text, again);
+    cr_assert_str_eq(back.address, "[::1]:7070");
+    cr_assert_eq(back.place, 0);
+    static const char *const wrong[] = {
+        "nonsense",
+        "{\"format\":1}",
+        "{\"format\":1,\"holder\":\"xyz\",\"address\":\"a:1\",\"count\":\"1\",\"leaseMs\":\"1\"}",
+        "{\"format\":1,\"holder\":\"ab\",\"address\":\"a\\\"\",\"count\":\"1\",\"leaseMs\":\"1\"}",
+        "{\"format\":1,\"holder\":\"ab\",\"address\":\"a:1\",\"count\":\"-1\",\"leaseMs\":\"1\"}",
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        st = etcd_leader_parse(wrong[i], &back);
+        cr_assert_eq(st.code, BATON_DATA_LOSS, "%s", wrong[i]);
+    }
+}
+
 struct judged {
     const char *body;
     long http;
