@@ -114,7 +114,7 @@ void flow_out_shut(struct agent *agent, struct group *group)
 
 bool flow_is_left_dead(const struct group *group, const struct engine *engine)
 {
-    return engine->exited && flow_wants_sleep(group);
+    return engine->exited && !engine->recreating && flow_wants_sleep(group);
 }
 
 /* Rule 8: bounded attempts; then somebody must act. */
@@ -145,7 +145,9 @@ static void show_out(struct agent *agent, struct group *group)
                       : group->goal.target.seq == 0  ? "NO_VERSION"
                                                      : "STAGING";
         }
-        if (engine->needs_recreate && !engine->recreating && !can_recreate(agent, group, engine)) {
+        bool acts = engine->recreating ? engine->recreate_at_ns != AGENT_NEVER
+                                       : can_recreate(agent, group, engine);
+        if (engine->needs_recreate && !acts) {
             stuck = engine;
         }
     }
@@ -284,6 +286,16 @@ void flow_on_exited(struct agent *agent, struct group *group, struct engine *eng
     ops_lose(agent, group, engine, "its process has ended");
 }
 
+/* No other one is begun: it would wait for this one's end, and the answers could not be told apart. */
+static void recreate_is_late(struct agent *agent, struct group *group, struct engine *engine)
+{
+    engine->recreate_at_ns = AGENT_NEVER;
+    group->changed = true;
+    group_note(agent, group, true, "RecreateFailed",
+               "engine %s, attempt %u: the recreate action did not end in time",
+               engine->config->name, engine->attempts);
+}
+
 /* An engine that does not answer for so long is not coming back by itself. */
 static void give_up_on(struct agent *agent, struct group *group, struct engine *engine)
 {
@@ -309,7 +321,7 @@ static void gather(struct agent *agent, struct group *group, struct engine *engi
 {
     if (engine->recreating) {
         if (agent->now_ns >= engine->recreate_at_ns) {
-            recreate_failed(agent, group, engine, "the recreate action did not end in time");
+            recreate_is_late(agent, group, engine);
         }
         return;
     }

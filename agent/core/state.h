@@ -77,7 +77,7 @@ struct engine {
     bool recreating;
     uint32_t attempts; /* In a row. */
     uint32_t recreates;
-    uint64_t recreate_at_ns; /* Next attempt; while recreating: when it counts as failed. */
+    uint64_t recreate_at_ns; /* Next attempt; while recreating: when it is late; NEVER: it is. */
     uint64_t boot_by_ns;     /* A recreated engine that has not answered by then failed. */
     struct baton_backoff backoff;
 };

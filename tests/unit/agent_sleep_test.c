@@ -173,6 +173,36 @@ Test(agent_sleep, engine_that_dies_of_it)
     }
 }
 
+/* Told to sleep again while its dead engine is being started, also where that takes longer than anybody waits:
+ * memory is not free before the one that comes up sleeps. */
+Test(agent_sleep, engine_that_is_being_started_holds_memory)
+{
+    static const uint64_t deadlines_ns[] = { 60 * S, S };
+    for (size_t i = 0; i < sizeof deadlines_ns / sizeof deadlines_ns[0]; i++) {
+        struct world *world = world_create(1, 2, 1);
+        world->config.times.recreate_deadline = deadlines_ns[i];
+        world_serve(world, 1);
+        told(world, true);
+        world_kill(world, 0, 1, true);
+        world_run(world, 60 * S);
+        expect_asleep_without(world, 1);
+        world->groups[0].sleep = false;
+        world_goals(world, 0, 1, 0);
+        world_run(world, 500 * MS);
+        cr_assert(world_noted(world, "Recreating"));
+        world->groups[0].sleep = true;
+        world_goals(world, 0, 1, 0);
+        for (int k = 0; k < 600; k++) {
+            world_run(world, 100 * MS);
+            cr_assert(world->groups[0].report.state != AGENT_GROUP_ASLEEP ||
+                          world->engines[0][1].asleep,
+                      "it is said to sleep while an engine starts");
+        }
+        expect_asleep(world);
+        world_destroy(world);
+    }
+}
+
 /* Somebody else starts the one that died: it holds memory again and is put to sleep. */
 Test(agent_sleep, dead_engine_that_is_started_sleeps)
 {
