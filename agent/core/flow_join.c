@@ -68,7 +68,7 @@ bool flow_all_gates_open(const struct group *group)
 }
 
 /* The agent died between INTENT and COMMIT.  A call may have been on its way: the plug-in's fence
- * makes it void; without the plug-in the incarnation cannot be used any more (rule 2). */
+ * makes it void; without the plug-in flow_out() sees to it that the incarnation is not used any more. */
 static void recover_intent(struct agent *agent, struct group *group)
 {
     if (MUTANT(RECOVERY_TRUSTS) && !group->ledger->ticket.rejoin) {
@@ -82,10 +82,7 @@ static void recover_intent(struct agent *agent, struct group *group)
         struct engine *engine = &group->engines[i];
         engine->touched = true;
         engine->restored = false;
-        if (engine->facts.way_in != AGENT_WAY_IN_PLUGIN) {
-            flow_taint(agent, group, engine);
-            fenced = false;
-        }
+        fenced &= engine->facts.way_in == AGENT_WAY_IN_PLUGIN;
     }
     if (fenced && !group->ledger->ticket.rejoin && !flow_barrier_binds(group)) {
         flow_restore(agent, group);

@@ -33,9 +33,19 @@ void flow_taint(struct agent *agent, struct group *group, struct engine *engine)
                engine->config->name, group->message);
 }
 
-/* An engine that nobody could reach since INTENT, or since it was told to sleep or to wake: a call of the earlier life may still be under way
- * in it, and without an answer nobody knows of what kind it is. */
-static void taint_unknown(struct agent *agent, struct group *group)
+/* Between INTENT and COMMIT an earlier life of the agent may have left a call on its way in an engine that is
+ * still the same one: a fence makes it void, and nothing else does (rule 2). */
+static bool may_work_unfenced(const struct group *group, const struct engine *engine)
+{
+    const struct journal_members *then = &group->ledger->ticket_members;
+    return group->recovering && engine->known && engine->facts.way_in != AGENT_WAY_IN_PLUGIN &&
+           engine->id.engine < then->count &&
+           strcmp(engine->facts.incarnation, then->incarnations[engine->id.engine]) == 0;
+}
+
+/* An engine in which a call of the earlier life may still be under way; also one that nobody could reach since
+ * INTENT, or since it was told to sleep or to wake: without an answer nobody knows of what kind it is. */
+static void taint_feared(struct agent *agent, struct group *group)
 {
     const struct ledger_group *ledger = group->ledger;
     bool changing = ledger->open && ledger->step > 0 && !ledger->ticket_committed;
@@ -44,7 +54,8 @@ static void taint_unknown(struct agent *agent, struct group *group)
     }
     for (uint32_t i = 0; i < group->config->engines_count; i++) {
         struct engine *engine = &group->engines[i];
-        if (!engine->known && engine->fate != FATE_GONE && !engine->exited) {
+        bool lost = !engine->known && engine->fate != FATE_GONE && !engine->exited;
+        if (lost || (changing && may_work_unfenced(group, engine))) {
             flow_taint(agent, group, engine);
         }
     }
@@ -69,7 +80,7 @@ static void count_failures(struct agent *agent, struct group *group)
 void flow_out(struct agent *agent, struct group *group)
 {
     group_trouble(group, "not all engines were reached");
-    taint_unknown(agent, group);
+    taint_feared(agent, group);
     count_failures(agent, group);
     group_note(agent, group, true, "GroupOut", "%s", group->message);
     for (uint32_t i = 0; i < group->config->engines_count; i++) {

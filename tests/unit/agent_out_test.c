@@ -159,6 +159,43 @@ Test(agent_out, taint_survives_the_agent)
     world_destroy(world);
 }
 
+/* The agent dies while weights change, and one engine is another one or dead when it comes back: the call may
+ * still be under way in the other, which nothing fences. */
+Test(agent_out, call_of_before_is_feared_beside_an_engine_that_was_restarted)
+{
+    for (int dead = 0; dead < 2; dead++) {
+        struct world *world = world_create(1, 2, 1);
+        for (uint32_t i = 0; i < 2; i++) {
+            world->engines[0][i].plugin = false;
+            world->engines[0][i].level = AGENT_LEVEL_LANDED;
+        }
+        world_serve(world, 1);
+        world_goals(world, 0, 1, 2);
+        world_run(world, S);
+        world->engines[0][0].late_ns = 90 * S;
+        world_fault(&world->engines[0][0], AGENT_OP_UPDATE, FAULT_LATE, 1);
+        uint32_t updates = world->engines[0][0].calls[AGENT_OP_UPDATE];
+        world_ticket(world, 0, 2, false);
+        for (int i = 0; i < 1000 && world->engines[0][0].calls[AGENT_OP_UPDATE] == updates; i++) {
+            world_run(world, MS);
+        }
+        cr_assert_eq(world->engines[0][0].calls[AGENT_OP_UPDATE], updates + 1);
+        world_crash(world);
+        if (dead == 1) {
+            world_kill(world, 0, 1, false);
+        } else {
+            world_boot(world, 0, 1);
+        }
+        world_start(world);
+        world_run(world, 200 * S);
+        cr_assert(world->violation[0] == '\0', "%s", world->violation);
+        cr_assert(world_noted(world, "EngineTainted"));
+        cr_assert_eq(world->engines[0][0].lives, 2);
+        cr_assert(world_serves(world, 0, 1));
+        world_destroy(world);
+    }
+}
+
 /* Recreation that keeps failing ends after its attempts, spaced by backoff. */
 Test(agent_out, recreation_is_bounded)
 {
