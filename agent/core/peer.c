@@ -274,6 +274,23 @@ static void absorb_engines(struct peer *peer, const struct agent_peer_state *sta
     peer->state.engines_count = count;
 }
 
+/* Numbers that only rise: where this agent's disk was lost and the store went back besides, the members alone
+ * know them, and obey nobody below (rules 5, 6); the controller takes them from the report.  A detached group
+ * learns them later: a higher owner term would end that. */
+static void learn_floors(struct agent *agent, struct group *group, const struct agent_fence *seen)
+{
+    const struct ledger_group *ledger = group->ledger;
+    bool higher = seen->owner_term > ledger->owner_term || seen->ticket > ledger->highest_ticket;
+    if (!higher || ledger->detached) {
+        return;
+    }
+    struct journal_record record = group_record(group, JOURNAL_FLOORS);
+    record.floors.ticket_number = seen->ticket;
+    record.floors.owner_term = seen->owner_term;
+    agent_write(agent, &record);
+    group->changed = true;
+}
+
 static void absorb(struct agent *agent, struct group *group, struct peer *peer,
                    const struct agent_peer_state *state)
 {
@@ -285,6 +302,7 @@ static void absorb(struct agent *agent, struct group *group, struct peer *peer,
     peer->known = true;
     peer->trouble[0] = '\0';
     absorb_engines(peer, state);
+    learn_floors(agent, group, &state->fence);
     if (state->fence.step > (agent->ledger.life << LIFE_SHIFT | agent->peer_steps)) {
         /* An earlier journal of this agent was lost. */
         live_on(agent, (state->fence.step >> LIFE_SHIFT) + 1);

@@ -347,6 +347,33 @@ Test(fleet, a_follower_that_lost_its_disk_rejoins)
     fleet_destroy(fleet);
 }
 
+/* The leader's disk is lost and the store went back: the member alone knows how far the numbers had come. */
+Test(fleet, a_member_tells_the_numbers_that_nobody_else_knows)
+{
+    struct fleet *fleet = fleet_create(2, 1, 1);
+    struct world_group *group = &fleet->worlds[0]->groups[0];
+    group->owner_term = 5;
+    group->number = 7;
+    fleet_serve(fleet, 1);
+    uint64_t number = group->number;
+    fleet_crash(fleet, 0);
+    fleet_lose_disk(fleet, 0);
+    fleet->worlds[0]->floors_count = 0;
+    group->owner_term = 1;
+    group->number = 1;
+    fleet_start(fleet, 0);
+    fleet_run(fleet, 30 * S);
+    cr_assert_eq(group->report.owner_term, 5);
+    cr_assert_geq(group->report.highest_ticket, number);
+    group->owner_term = 6; /* As the controller answers it. */
+    group->number = group->report.highest_ticket;
+    group->ticket_open = false;
+    world_goals(fleet->worlds[0], 0, 1, 0);
+    fleet_run(fleet, 120 * S);
+    expect_peace(fleet, 1);
+    fleet_destroy(fleet);
+}
+
 /* --- links and restarts --- */
 
 Test(fleet, a_short_break_disturbs_nobody)
