@@ -482,14 +482,19 @@ static void lose_answer(struct work *work)
                                             "connection reset by peer");
 }
 
-/* The agent is gone: what its worker would have done is done or not, as it happens. */
+/* The agent is gone: what its worker would have done is done or not, as it happens; if it had been stopped before,
+ * then after its next life began. */
 static void orphan(struct world *world, const struct node *node, struct engine_model *engine,
-                   struct work *work)
+                   const struct item *item)
 {
+    struct work *work = item->payload;
     bool page = work->op.kind == AGENT_OP_SET_GATE || is_forgotten(node, engine, work);
     bool works = !work->done && engine->life == work->engine_life && work->fault != EF_DIE;
     if (works && !page && world_below(&engine->random, 2) == 0) {
         perform(world, engine, &work->op, work->fault, &work->result);
+        bool next_life = node->up || node->life > item->life + 1;
+        bool late = work->op.kind == AGENT_OP_LABEL && next_life;
+        engine->late_label = late ? engine->life : engine->late_label;
     }
 }
 
@@ -500,7 +505,7 @@ void engine_end(struct world *world, struct item *item)
     struct engine_model *engine = engine_of(node, work->op.engine);
     if (!node->up || node->life != item->life) {
         if (item->life != UINT32_MAX) {
-            orphan(world, node, engine, work);
+            orphan(world, node, engine, item);
         }
         return;
     }
