@@ -8,6 +8,7 @@
 #include "agent/shell/config_file.h"
 #include "api/base/bytes.h"
 #include "api/config/config.h"
+#include "api/rpc/rpc.h"
 
 enum { HOLD_MAX_DEFAULT = 1024, STATE_PATH_MAX = 300 };
 
@@ -391,6 +392,7 @@ static struct baton_status fill_head(struct shell_config *config, const struct f
     (void)COPY(place, "socket", config->socket, config->core.address);
     (void)snprintf(config->log_level, sizeof(config->log_level), "%.15s",
                    file->log_level != NULL ? file->log_level : "info");
+    config->insecure = file->insecure;
     config->stop_engines = file->stop_engines;
     return st;
 }
@@ -430,6 +432,42 @@ struct baton_status shell_config_load(const char *path, struct shell_config **ou
     }
     *out = config;
     return st;
+}
+
+static struct baton_status insecure(const char *key, const char *address, const char *tls)
+{
+    return baton_status_hint(
+        baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_NOT_ALLOWED,
+                          "%s: %.120s is not of this machine, and without %s nobody there needs a "
+                          "certificate",
+                          key, address, tls),
+        "give certificates (`batonctl certs` makes them; deploy/docs/security.md), or say "
+        "--insecure or 'insecure: true' if you trust everybody on that network");
+}
+
+struct baton_status shell_config_check_secure(const struct shell_config *config)
+{
+    char key[64];
+    if (config->insecure) {
+        return baton_status_ok();
+    }
+    if (config->ca[0] == '\0' && !rpc_address_is_local(config->controller)) {
+        return insecure("controller", config->controller, "controllerTls");
+    }
+    if (config->listen[0] != '\0' && config->listen_client_ca[0] == '\0' &&
+        !rpc_address_is_local(config->listen)) {
+        return insecure("listen", config->listen, "listenTls.clientCa");
+    }
+    for (uint32_t g = 0; config->peer_ca[0] == '\0' && g < config->core.groups_count; g++) {
+        const struct agent_group_config *group = &config->core.groups[g];
+        for (uint32_t m = 0; m < group->followers_count; m++) {
+            if (!rpc_address_is_local(group->followers[m].address)) {
+                (void)snprintf(key, sizeof(key), "groups[%u].members[%u].address", g, m);
+                return insecure(key, group->followers[m].address, "peerTls");
+            }
+        }
+    }
+    return baton_status_ok();
 }
 
 void shell_config_destroy(struct shell_config *config)

@@ -50,6 +50,7 @@ struct shell_config {
     uint64_t versions_budget_bytes;
     char log_level[16];
     bool log_json;
+    bool insecure;
     bool stop_engines; /* SIGTERM ends the engines that it started, too. */
 
     struct agent_config core;
@@ -60,6 +61,9 @@ struct shell_config {
 
 /* NULL-tolerant destroy. */
 BATON_MUST_USE struct baton_status shell_config_load(const char *path, struct shell_config **out);
+/* Nothing is to go over the network without certificates on both sides, unless that is wanted: FAILED_PRECONDITION
+ * NOT_ALLOWED names the key. */
+BATON_MUST_USE struct baton_status shell_config_check_secure(const struct shell_config *config);
 void shell_config_destroy(struct shell_config *config);
 
 #endif /* config.h */

@@ -120,6 +120,7 @@ static const cyaml_schema_field_t agent_fields[] = {
                             directory_fields),
     TEXT("logLevel", struct file_agent, log_level),
     TEXT("logFormat", struct file_agent, log_format),
+    CYAML_FIELD_BOOL("insecure", CYAML_FLAG_OPTIONAL, struct file_agent, insecure),
     CYAML_FIELD_BOOL("stopEnginesOnExit", CYAML_FLAG_OPTIONAL, struct file_agent, stop_engines),
     CYAML_FIELD_MAPPING_PTR("times", CYAML_FLAG_OPTIONAL, struct file_agent, times, times_fields),
     CYAML_FIELD_SEQUENCE("groups", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct file_agent,

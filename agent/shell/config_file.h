@@ -86,6 +86,7 @@ struct file_agent {
     struct file_directory *versions;
     char *log_level;
     char *log_format;
+    bool insecure;
     bool stop_engines;
     struct file_times *times;
     struct file_group *groups;

@@ -17,13 +17,15 @@ static const char doc[] =
     "start, "
     "2 usage, 3 the journal could not be written.";
 
-enum { KEY_CHECK = 0x1000, KEY_STOP_ENGINES };
+enum { KEY_CHECK = 0x1000, KEY_STOP_ENGINES, KEY_INSECURE };
 
 static const struct argp_option options[] = {
     { "config", 'c', "FILE", 0, "YAML file (deploy/docs/configuration.md)", 0 },
     { "check", KEY_CHECK, NULL, 0, "Only check the file", 0 },
     { "stop-engines", KEY_STOP_ENGINES, NULL, 0, "SIGTERM also ends the engines that it started",
       0 },
+    { "insecure", KEY_INSECURE, NULL, 0,
+      "Talk to other machines without certificates (deploy/docs/security.md)", 0 },
     { "log-level", 'v', "LEVEL", 0, "error, warn, info or debug", 0 },
     { "log-json", 'j', NULL, 0, "Lines as JSON", 0 },
     { NULL, 0, NULL, 0, NULL, 0 }
@@ -35,6 +37,7 @@ struct arguments {
     bool check;
     bool stop_engines;
     bool log_json;
+    bool insecure;
 };
 
 static error_t parse_key(int key, char *argument, struct argp_state *state)
@@ -44,6 +47,7 @@ static error_t parse_key(int key, char *argument, struct argp_state *state)
     case 'c': arguments->config = argument; return 0;
     case 'v': arguments->log_level = argument; return 0;
     case 'j': arguments->log_json = true; return 0;
+    case KEY_INSECURE: arguments->insecure = true; return 0;
     case KEY_CHECK: arguments->check = true; return 0;
     case KEY_STOP_ENGINES: arguments->stop_engines = true; return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is too much", argument); return 0;
@@ -119,6 +123,10 @@ static int run(const struct shell_config *config)
                                         BATON_LOG_TEXT("controller", config->controller),
                                         BATON_LOG_TEXT("socket", config->socket) };
     baton_log_fields(BATON_LOG_INFO, "agent", "started", fields, 3);
+    if (config->insecure) {
+        baton_log(BATON_LOG_WARN, "agent",
+                  "insecure: whoever is on the network may pass for the controller or a leader");
+    }
     daemon_run(daemon);
     (void)pthread_join(thread, NULL);
     daemon_destroy(daemon);
@@ -139,6 +147,10 @@ int main(int argc, char **argv)
     struct baton_status st = shell_config_load(arguments.config, &config);
     if (baton_ok(&st)) {
         st = configure_log(&arguments, config);
+    }
+    if (baton_ok(&st)) {
+        config->insecure |= arguments.insecure;
+        st = shell_config_check_secure(config);
     }
     if (!baton_ok(&st)) {
         shell_config_destroy(config);

@@ -192,3 +192,44 @@ Test(agent_shell_config, refuses_members_that_do_not_fit)
     expect_members_refused("listen: 127.0.0.1:7\ngroups:\n- {name: g, model: m, leader: B_}\n",
                            "leader: must be 1 to 63");
 }
+
+/* Nothing goes over the network without certificates by mistake; on this machine nothing is asked for. */
+Test(agent_shell_config, other_machines_need_certificates)
+{
+#define REST "stateDirectory: /s\nlanding: {directory: /l, budget: 1GiB}\n"
+#define REMOTE                                                                                     \
+    "groups:\n- name: g\n  model: m\n  members: [{agent: b, address: '10.0.0.2:1'}]\n  "           \
+    "engines:\n  - {" ENGINE "}\n"
+    static const struct {
+        const char *text;
+        const char *key; /* Null: nothing is wrong. */
+    } cases[] = {
+        { HEAD GROUP(ENGINE), NULL },
+        { "name: a\ncontroller: 'unix:/run/c.sock'\n" REST GROUP(ENGINE), NULL },
+        { "name: a\ncontroller: c.example:7070\n" REST GROUP(ENGINE),
+          "controller: c.example:7070" },
+        { "name: a\ncontroller: c.example:7070\ninsecure: true\n" REST GROUP(ENGINE), NULL },
+        { "name: a\ncontroller: c.example:7070\ncontrollerTls: {ca: /ca}\n" REST GROUP(ENGINE),
+          NULL },
+        { HEAD "listen: 0.0.0.0:7071\n" GROUP(ENGINE), "listen: 0.0.0.0:7071" },
+        { HEAD "listen: 0.0.0.0:7071\nlistenTls: {cert: /c, key: /k}\n" GROUP(ENGINE),
+          "listen: 0.0.0.0:7071" },
+        { HEAD
+          "listen: 0.0.0.0:7071\nlistenTls: {cert: /c, key: /k, clientCa: /ca}\n" GROUP(ENGINE),
+          NULL },
+        { HEAD "listen: 127.0.0.1:7071\n" GROUP(ENGINE), NULL },
+        { HEAD REMOTE, "groups[0].members[0].address: 10.0.0.2:1" },
+        { HEAD "peerTls: {ca: /ca}\n" REMOTE, NULL },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct shell_config *config = load_good(cases[i].text);
+        struct baton_status st = shell_config_check_secure(config);
+        cr_assert_eq(baton_ok(&st), cases[i].key == NULL, "case %zu: %s", i, st.message);
+        if (cases[i].key != NULL) {
+            cr_assert_eq(strncmp(st.message, cases[i].key, strlen(cases[i].key)), 0, "case %zu: %s",
+                         i, st.message);
+            cr_assert_not_null(strstr(st.hint, "insecure"));
+        }
+        shell_config_destroy(config);
+    }
+}
