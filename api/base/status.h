@@ -64,6 +64,7 @@ enum baton_reason {
     BATON_REASON_SESSION_EXPIRED,    /* A session's lease on its version is over. */
     BATON_REASON_SLOTS_FULL,         /* More samples now would be too stale when they are used. */
     BATON_REASON_NON_FINITE,         /* Weights hold NaN or infinity. */
+    BATON_REASON_NOT_ALLOWED,        /* The caller's roles do not reach that. */
     BATON_REASON_COUNT
 };
 

@@ -23,6 +23,10 @@ BATON_MUST_USE struct baton_status baton_config_load(const char *path,
 BATON_MUST_USE struct baton_status baton_config_parse(const char *name, const char *text,
                                                       const cyaml_schema_value_t *schema,
                                                       void **out);
+/* The refusal of what the schema cannot say: "<path>:<line>: <key>: <what>".  'key' is as in the schema's own
+ * refusals, "access.identities[2].models[0]"; of a key that the file leaves out, its nearest parent's line. */
+BATON_MUST_USE struct baton_status baton_config_fault(const char *path, const char *key,
+                                                      const char *what);
 void baton_config_free(const cyaml_schema_value_t *schema, void *config);
 
 /* "250ms", "30s", "10m", "2h" (a number and one unit; fractions are taken) to nanoseconds.  'key' is

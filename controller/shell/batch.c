@@ -49,6 +49,9 @@ void batch_add(struct daemon *daemon, struct rpc_call *call,
                const Baton__V1__MutationOptions *options, const struct request *request,
                pending_answer_fn *answer)
 {
+    if (!service_may_change(daemon, call, request)) {
+        return;
+    }
     if (daemon->batch == NULL) {
         daemon->batch = calloc(1, sizeof(struct batch));
         baton_assert(daemon->batch != NULL);

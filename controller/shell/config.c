@@ -51,6 +51,34 @@ static const cyaml_schema_field_t prometheus_fields[] = {
     CYAML_FIELD_END
 };
 
+enum { NAMES_MAX = 256, ROWS_MAX = 4096 };
+
+static const cyaml_schema_value_t word_schema = { CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char *, 0,
+                                                                     255) };
+
+#define NAMES(key, type, member)                                                                   \
+    CYAML_FIELD_SEQUENCE(key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, member,              \
+                         &word_schema, 1, NAMES_MAX)
+
+static const cyaml_schema_field_t row_fields[] = {
+    CYAML_FIELD_STRING_PTR("identity", CYAML_FLAG_POINTER, struct access_row, identity, 0, 255),
+    CYAML_FIELD_STRING_PTR("role", CYAML_FLAG_POINTER, struct access_row, role_word, 0, 63),
+    NAMES("models", struct access_row, models),
+    NAMES("agents", struct access_row, agents),
+    NAMES("groups", struct access_row, groups),
+    CYAML_FIELD_END
+};
+
+static const cyaml_schema_value_t row_schema = { CYAML_VALUE_MAPPING(
+    CYAML_FLAG_DEFAULT, struct access_row, row_fields) };
+
+static const cyaml_schema_field_t access_fields[] = {
+    NAMES("local", struct controller_access, local),
+    CYAML_FIELD_SEQUENCE("identities", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
+                         struct controller_access, identities, &row_schema, 0, ROWS_MAX),
+    CYAML_FIELD_END
+};
+
 static const cyaml_schema_value_t address_schema = { CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char *,
                                                                         1, 255) };
 
@@ -64,10 +92,13 @@ static const cyaml_schema_field_t config_fields[] = {
     CYAML_FIELD_STRING_PTR("logFormat", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
                            struct controller_config, log_format, 1, 16),
     CYAML_FIELD_UINT("swapsKept", CYAML_FLAG_OPTIONAL, struct controller_config, swaps_kept),
+    CYAML_FIELD_BOOL("insecure", CYAML_FLAG_OPTIONAL, struct controller_config, insecure),
     CYAML_FIELD_MAPPING_PTR("limits", CYAML_FLAG_OPTIONAL, struct controller_config, limits,
                             quota_fields),
     CYAML_FIELD_MAPPING_PTR("prometheus", CYAML_FLAG_OPTIONAL, struct controller_config, prometheus,
                             prometheus_fields),
+    CYAML_FIELD_MAPPING_PTR("access", CYAML_FLAG_OPTIONAL, struct controller_config, access,
+                            access_fields),
     CYAML_FIELD_MAPPING_PTR("tls", CYAML_FLAG_OPTIONAL, struct controller_config, tls, tls_fields),
     CYAML_FIELD_END
 };

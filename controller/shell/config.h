@@ -11,6 +11,11 @@
  *     cert: server.crt
  *     key: server.key
  *     clientCa: ca.crt              given: clients must show a certificate signed by it
+ *   insecure: false                 true: other machines may do everything without a certificate
+ *   access:                         who may do what; deploy/docs/security.md
+ *     local: [operator, viewer]     roles of callers on this machine without a certificate; absent: all
+ *     identities:
+ *     - {identity: spiffe://lab.example/agent/x, role: agent, agents: ["{1}"], groups: ["{1}"]}
  *
  * Depends on: api/config.  Threads: any.  Ownership: the caller frees. */
 #ifndef CONTROLLER_SHELL_CONFIG_H
@@ -19,6 +24,7 @@
 #include "api/base/log.h"
 #include "api/base/status.h"
 #include "controller/core/controller.h"
+#include "controller/shell/access.h"
 #include "controller/shell/prometheus.h"
 
 struct controller_tls {
@@ -51,6 +57,13 @@ struct controller_prometheus {
     char *key;
 };
 
+struct controller_access {
+    char **local;
+    unsigned local_count;
+    struct access_row *identities;
+    unsigned identities_count;
+};
+
 struct controller_config {
     char **listen;
     unsigned listen_count;
@@ -58,9 +71,11 @@ struct controller_config {
     char *log_level;
     char *log_format;
     unsigned swaps_kept; /* 0: not given. */
+    bool insecure;
     struct controller_tls *tls;
     struct controller_quotas *limits;         /* Null: not given. */
     struct controller_prometheus *prometheus; /* Null: there is none. */
+    struct controller_access *access;         /* Null: not given. */
 };
 
 BATON_MUST_USE struct baton_status controller_config_load(const char *path,
@@ -72,6 +87,10 @@ BATON_MUST_USE struct baton_status controller_config_limits(const struct control
 /* Where metrics are asked for; a null URL without the section. */
 BATON_MUST_USE struct baton_status controller_config_prometheus(
     const struct controller_config *config, struct prometheus_options *out);
+/* Who may do what; borrows from 'config'.  'path' is for the place of what is wrong. */
+BATON_MUST_USE struct baton_status controller_config_access(const char *path,
+                                                            const struct controller_config *config,
+                                                            struct access *out);
 /* Null is fine. */
 void controller_config_free(struct controller_config *config);
 

@@ -14,6 +14,7 @@
 #include "controller/shell/perform.h"
 #include "controller/shell/prometheus.h"
 #include "controller/shell/routes.h"
+#include "controller/shell/service.h"
 #include "controller/shell/session.h"
 #include "controller/shell/summaries.h"
 #include "controller/shell/watch.h"
@@ -195,6 +196,10 @@ void daemon_pend(struct daemon *daemon, struct rpc_call *call, struct request *r
 void daemon_request(struct daemon *daemon, struct rpc_call *call, struct request *request,
                     pending_answer_fn *answer, void *data)
 {
+    if (!service_may_change(daemon, call, request)) {
+        free(data);
+        return;
+    }
     pend(daemon, call, request, answer)->data = data;
     struct event event = { .kind = EVENT_REQUEST, .body.request = *request };
     daemon_step(daemon, &event);
@@ -347,6 +352,7 @@ static struct baton_status create_server(struct daemon *daemon)
     struct rpc_server_options options = { .routes = routes_all(),
                                           .routes_count = routes_count(),
                                           .context = daemon,
+                                          .authorize = service_authorize,
                                           .listeners = daemon->options.listeners,
                                           .listeners_count = daemon->options.listeners_count,
                                           .calls_max = CALLS_MAX,
@@ -359,6 +365,7 @@ struct baton_status daemon_create(const struct daemon_options *options, struct d
     struct daemon *daemon = calloc(1, sizeof(*daemon));
     baton_assert(daemon != NULL);
     daemon->options = *options;
+    daemon->access = options->access != NULL ? *options->access : access_default();
     daemon->past = calloc(DAEMON_PAST_CHANGES, sizeof(*daemon->past));
     baton_assert(daemon->past != NULL);
     daemon->store_status = baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,

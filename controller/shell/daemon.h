@@ -19,6 +19,7 @@
 #include "controller/core/action.h"
 #include "controller/core/controller.h"
 #include "controller/core/view.h"
+#include "controller/shell/access.h"
 #include "controller/store/store.h"
 
 struct daemon;
@@ -43,7 +44,8 @@ struct session {
     uint64_t id;           /* 0: the place is free. */
     struct rpc_call *call; /* Referenced. */
     bool open;             /* Nothing is sent to a closed one. */
-    uint32_t next_free;    /* Of a free place: the next one. */
+    char agent[BATON_NAME_BYTES];
+    uint32_t next_free; /* Of a free place: the next one. */
 };
 
 /* One watch: of a kind, perhaps of one name. */
@@ -81,10 +83,12 @@ struct daemon_options {
     uint32_t swaps_kept;                    /* 0: the default. */
     const struct controller_limits *limits; /* Null: the defaults; members of 0: the default. */
     const struct prometheus_options *prometheus; /* Null: there is none. */
+    const struct access *access;                 /* Null: access_default(). */
 };
 
 struct daemon {
     struct daemon_options options;
+    struct access access; /* Constant. */
     struct baton_mailbox *mailbox;
     struct rpc_server *server;
     struct store *store;
@@ -143,8 +147,8 @@ bool daemon_is_ready(struct daemon *daemon, struct rpc_call *call);
  * anything else is done. */
 void daemon_step(struct daemon *daemon, struct event *event);
 
-/* Makes a pending call of 'call' (whose reference it takes), and sends the request to the core.  The
- * request's handle is filled in.  'answer' null: the object is rendered. */
+/* Makes a pending call of 'call' (whose reference it takes), and sends the request to the core, unless the caller may
+ * not change what it is about (service_may_change()).  The request's handle is filled in.  'answer' null: the object is rendered. */
 void daemon_request(struct daemon *daemon, struct rpc_call *call, struct request *request,
                     pending_answer_fn *answer, void *data);
 

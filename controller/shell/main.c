@@ -21,6 +21,8 @@ static const char doc[] =
     "over the "
     "store.";
 
+enum { KEY_INSECURE = 0x1000 };
+
 static const struct argp_option options[] = {
     { "config", 'c', "FILE", 0, "YAML file (deploy/docs/configuration.md)", 0 },
     { "listen", 'l', "ADDRESS", 0,
@@ -28,6 +30,10 @@ static const struct argp_option options[] = {
     { "store", 's', "ADDRESS", 0,
       "sqlite:PATH, etcd:URL,...[/PREFIX][?OPTIONS] (deploy/docs/etcd.md) or memory: (default "
       "sqlite:/var/lib/baton/controller.db)",
+      0 },
+    { "insecure", KEY_INSECURE, NULL, 0,
+      "Let other machines in without certificates; they may do everything "
+      "(deploy/docs/security.md)",
       0 },
     { "log-level", 'v', "LEVEL", 0, "error, warn, info or debug (default info)", 0 },
     { "log-json", 'j', NULL, 0, "Lines as JSON", 0 },
@@ -41,6 +47,7 @@ struct arguments {
     const char *store;
     const char *log_level;
     bool log_json;
+    bool insecure;
 };
 
 static void take_listener(struct arguments *arguments, const char *address,
@@ -61,6 +68,7 @@ static error_t parse_key(int key, char *argument, struct argp_state *state)
     case 's': arguments->store = argument; return 0;
     case 'v': arguments->log_level = argument; return 0;
     case 'j': arguments->log_json = true; return 0;
+    case KEY_INSECURE: arguments->insecure = true; return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is too much", argument); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -139,16 +147,29 @@ static void block_signals(void)
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-/* Whoever reaches a plain listener may do everything. */
+/* Other machines reach it, and need show nothing. */
 static bool is_exposed(const struct rpc_listener *listener)
 {
-    static const char *const local[] = { "unix:", "127.", "localhost:", "[::1]:" };
-    for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++) {
-        if (strncmp(listener->address, local[i], strlen(local[i])) == 0) {
-            return false;
+    bool asks = listener->tls != NULL && listener->tls->require_client;
+    return !asks && !rpc_address_is_local(listener->address);
+}
+
+/* Nobody is let in without a certificate by mistake. */
+static struct baton_status check_exposed(const struct rpc_listener *listeners, size_t count,
+                                         bool insecure)
+{
+    for (size_t i = 0; i < count && !insecure; i++) {
+        if (is_exposed(&listeners[i])) {
+            return baton_status_hint(
+                baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_NOT_ALLOWED,
+                                  "listen: other machines reach %.120s, and without tls.clientCa "
+                                  "they would need no certificate to do everything",
+                                  listeners[i].address),
+                "set tls with cert, key and clientCa (`batonctl certs` makes them), or say "
+                "--insecure or 'insecure: true' if you trust everybody on that network");
         }
     }
-    return listener->tls == NULL || !listener->tls->require_client;
+    return baton_status_ok();
 }
 
 static void say_ready(const struct daemon *daemon)
@@ -162,8 +183,8 @@ static void say_ready(const struct daemon *daemon)
         if (is_exposed(&daemon->options.listeners[i])) {
             baton_log_fields(
                 BATON_LOG_WARN, "controller",
-                "other machines reach this address without a certificate: set tls with "
-                "clientCa",
+                "insecure: other machines reach this address without a certificate, and may do "
+                "everything",
                 fields, 1);
         }
     }
@@ -194,13 +215,53 @@ static int run(const struct daemon_options *daemon_options)
     return deposed ? EXIT_DEPOSED : 0;
 }
 
+/* What the file says, as the daemon's parts want it. */
+struct settings {
+    struct controller_limits limits;
+    struct prometheus_options prometheus;
+    struct access access;
+    struct rpc_tls tls;
+    struct rpc_listener listeners[LISTENERS_MAX];
+};
+
+static struct baton_status read_settings(const struct arguments *arguments,
+                                         const struct controller_config *config,
+                                         struct settings *out)
+{
+    struct baton_status st = baton_status_ok();
+    bool insecure = arguments->insecure || (config != NULL && config->insecure);
+    bool use_tls = config != NULL && config->tls != NULL;
+    out->access = access_default();
+    if (config != NULL) {
+        st = controller_config_limits(config, &out->limits);
+    }
+    if (baton_ok(&st) && config != NULL) {
+        st = controller_config_prometheus(config, &out->prometheus);
+    }
+    if (baton_ok(&st) && config != NULL) {
+        st = controller_config_access(arguments->config, config, &out->access);
+    }
+    out->access.anonymous_roles = insecure ? out->access.local_roles : 0;
+    if (use_tls) {
+        out->tls = (struct rpc_tls){ .cert_file = config->tls->cert,
+                                     .key_file = config->tls->key,
+                                     .ca_file = config->tls->client_ca,
+                                     .require_client = config->tls->client_ca != NULL };
+    }
+    for (size_t i = 0; i < arguments->listen_count; i++) {
+        bool is_unix = strncmp(arguments->listen[i], "unix:", 5) == 0;
+        out->listeners[i] =
+            (struct rpc_listener){ arguments->listen[i], use_tls && !is_unix ? &out->tls : NULL };
+    }
+    return baton_ok(&st) ? check_exposed(out->listeners, arguments->listen_count, insecure) : st;
+}
+
 int main(int argc, char **argv)
 {
     static const struct argp argp = { .options = options, .parser = parse_key, .doc = doc };
+    static struct settings settings;
     struct arguments arguments = { .listen_count = 0 };
     struct controller_config *config = NULL;
-    struct rpc_listener listeners[LISTENERS_MAX];
-    struct rpc_tls tls;
     argp_program_version = "baton-controller " BATON_VERSION;
     argp_err_exit_status = EXIT_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &arguments) != 0) {
@@ -213,36 +274,21 @@ int main(int argc, char **argv)
     if (baton_ok(&st)) {
         st = merge(&arguments, config);
     }
-    struct controller_limits limits = { 0 };
-    struct prometheus_options prometheus;
-    if (baton_ok(&st) && config != NULL) {
-        st = controller_config_limits(config, &limits);
-    }
-    if (baton_ok(&st) && config != NULL) {
-        st = controller_config_prometheus(config, &prometheus);
+    if (baton_ok(&st)) {
+        st = read_settings(&arguments, config, &settings);
     }
     if (!baton_ok(&st)) {
         controller_config_free(config);
         return fail(&st);
     }
-    bool use_tls = config != NULL && config->tls != NULL;
-    if (use_tls) {
-        tls = (struct rpc_tls){ .cert_file = config->tls->cert,
-                                .key_file = config->tls->key,
-                                .ca_file = config->tls->client_ca,
-                                .require_client = config->tls->client_ca != NULL };
-    }
-    for (size_t i = 0; i < arguments.listen_count; i++) {
-        bool is_unix = strncmp(arguments.listen[i], "unix:", 5) == 0;
-        listeners[i] =
-            (struct rpc_listener){ arguments.listen[i], use_tls && !is_unix ? &tls : NULL };
-    }
-    struct daemon_options daemon_options = { arguments.store,
-                                             listeners,
-                                             arguments.listen_count,
-                                             config != NULL ? config->swaps_kept : 0,
-                                             &limits,
-                                             config != NULL ? &prometheus : NULL };
+    struct daemon_options daemon_options = { .store_address = arguments.store,
+                                             .listeners = settings.listeners,
+                                             .listeners_count = arguments.listen_count,
+                                             .swaps_kept = config != NULL ? config->swaps_kept : 0,
+                                             .limits = &settings.limits,
+                                             .prometheus =
+                                                 config != NULL ? &settings.prometheus : NULL,
+                                             .access = &settings.access };
     int code = run(&daemon_options);
     controller_config_free(config);
     return code;

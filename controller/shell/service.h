@@ -4,6 +4,7 @@
 #ifndef CONTROLLER_SHELL_SERVICE_H
 #define CONTROLLER_SHELL_SERVICE_H
 
+#include "baton/v1/agent_session.pb-c.h"
 #include "baton/v1/common.pb-c.h"
 #include "controller/core/event.h"
 #include "controller/shell/daemon.h"
@@ -68,6 +69,18 @@ struct request_options service_options(struct rpc_call *call,
 /* Starts the mutation 'request' of a call; its answer is the object. */
 void service_mutate(struct daemon *daemon, struct rpc_call *call,
                     const Baton__V1__MutationOptions *options, struct request *request);
+
+/* The server's authorize hook (RPC threads): has the caller a role that may call this RPC? */
+struct baton_status service_authorize(struct rpc_call *call, void *context);
+/* May the caller change what the request is about?  False: the call was refused and given up. */
+bool service_may_change(struct daemon *daemon, struct rpc_call *call,
+                        const struct request *request);
+/* May the caller speak as this agent, and for these groups? */
+struct baton_status service_check_agent(const struct daemon *daemon, struct rpc_call *call,
+                                        const char *agent, Baton__V1__GroupReport *const *groups,
+                                        size_t count);
+struct baton_status service_check_group(const struct daemon *daemon, struct rpc_call *call,
+                                        const char *agent, const char *group);
 
 /* Names with commas between; cut where the core refuses it as too long anyway. */
 void service_join_names(char *const *names, size_t count, char *out, size_t out_bytes);

@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/base/bytes.h"
 #include "api/wire/wire.h"
 #include "baton/v1/agent_session.pb-c.h"
 #include "controller/shell/daemon.h"
 #include "controller/shell/render.h"
 #include "controller/shell/report.h"
+#include "controller/shell/service.h"
 
 /* A message on its way from an RPC thread to the loop. */
 struct arrival {
@@ -81,8 +83,13 @@ static void take_hello(struct daemon *daemon, struct rpc_call *call, const Baton
     struct event event = { .kind = EVENT_SESSION_HELLO };
     struct report_memory memory = { .count = 0 };
     struct session *session = add_session(daemon, call);
-    struct baton_status st = report_from_hello(hello, &event.body.hello, &memory);
+    struct baton_status st =
+        service_check_agent(daemon, call, hello->agent, hello->groups, hello->n_groups);
     if (baton_ok(&st)) {
+        st = report_from_hello(hello, &event.body.hello, &memory);
+    }
+    if (baton_ok(&st)) {
+        (void)baton_text_copy(session->agent, sizeof(session->agent), hello->agent);
         event.body.hello.session = session->id;
         daemon_step(daemon, &event);
     } else {
@@ -98,12 +105,27 @@ static bool has_more(const struct daemon *daemon)
     return daemon->deferred_count < REPORTS_A_TRANSACTION && session_is_next(daemon);
 }
 
+/* Also of groups that another life of the agent told of. */
+static struct baton_status check_speaker(struct daemon *daemon, const struct session *session,
+                                         const Baton__V1__Report *report)
+{
+    struct baton_status st = service_check_agent(daemon, session->call, session->agent,
+                                                 report->groups, report->n_groups);
+    for (size_t i = 0; baton_ok(&st) && i < report->n_outcomes; i++) {
+        st = service_check_group(daemon, session->call, session->agent, report->outcomes[i]->group);
+    }
+    return st;
+}
+
 static void take_report(struct daemon *daemon, struct session *session,
                         const Baton__V1__Report *report)
 {
     struct event event = { .kind = EVENT_SESSION_REPORT };
     struct report_memory memory = { .count = 0 };
-    struct baton_status st = report_from_message(report, &event.body.report, &memory);
+    struct baton_status st = check_speaker(daemon, session, report);
+    if (baton_ok(&st)) {
+        st = report_from_message(report, &event.body.report, &memory);
+    }
     if (baton_ok(&st)) {
         event.body.report.session = session->id;
         event.more = has_more(daemon);

@@ -35,6 +35,11 @@ class SecureFleet(Fleet):
         config = {
             "listen": [self.server],
             "store": f"sqlite:{self.dir}/controller.db",
+            "access": {"identities": [
+                {"identity": "operator", "role": "operator"},
+                *({"identity": name, "role": "agent", "agents": [name], "groups": list(self.groups[name])} for name in self.groups),
+                *({"identity": name, "role": "trainer", "models": ["*"]} for name in self.groups),
+            ]},
             "tls": {"cert": str(self.dir / "controller.crt"), "key": str(self.dir / "controller.key"), "clientCa": str(self.dir / "ca.crt")},
         }
         (self.dir / "controller.yaml").write_text(json.dumps(config))

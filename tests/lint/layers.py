@@ -48,6 +48,7 @@ FOREIGN = {
     "sqlite3.h": ["controller/store"],
     "curl/": [HTTP, "controller/store"],
     "cyaml/": [CONFIG],
+    "yaml.h": [CONFIG],
     "zstd.h": [DELTA],
     "zlib.h": [DELTA],
     "cuda": ["transport/"],

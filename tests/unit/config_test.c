@@ -2,7 +2,9 @@
 #include "api/config/config.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct item {
     char *name;
@@ -59,6 +61,33 @@ Test(config, says_file_line_and_key_of_what_is_wrong)
                   i, st.message);
         cr_assert_not_null(strstr(st.message, rows[i].holds), "row %zu: %s", i, st.message);
     }
+}
+
+/* What a schema cannot say is refused with its line, too; a key that is left out with its parent's. */
+Test(config, faults_have_the_line_of_their_key)
+{
+    static const struct {
+        const char *key, *place;
+    } rows[] = { { "items", ":2: items: " },
+                 { "items[0].name", ":3: items[0].name: " },
+                 { "items[1].tags[1]", ":7: items[1].tags[1]: " },
+                 { "items[1].missing", ":5: items[1].missing: " },
+                 { "items[7]", ":2: items[7]: " },
+                 { "other", ":2: other: " } };
+    static const char text[] = "# a comment\nitems: [\n{name: a,\n count: 1},\n{name: b,\n tags: "
+                               "[x,\n y]}]\n";
+    char path[] = "/tmp/baton-fault-XXXXXX";
+    int fd = mkstemp(path);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(write(fd, text, sizeof(text) - 1), (ssize_t)sizeof(text) - 1);
+    (void)close(fd);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct baton_status st = baton_config_fault(path, rows[i].key, "is wrong");
+        cr_assert_eq(st.reason, BATON_REASON_BAD_FIELD);
+        const char *place = st.message + strlen(path);
+        cr_assert(strncmp(place, rows[i].place, strlen(rows[i].place)) == 0, "%s", st.message);
+    }
+    (void)unlink(path);
 }
 
 Test(config, a_missing_file_is_not_found)

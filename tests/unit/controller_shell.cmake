@@ -3,6 +3,10 @@ baton_test(controller_prometheus_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/controller_prometheus_test.c LIBS controller_shell)
 baton_test(controller_shell_report_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/controller_shell_report_test.c LIBS controller_shell)
+baton_test(controller_access_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/controller_access_test.c LIBS controller_shell)
+baton_test(controller_config_access_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/controller_config_access_test.c LIBS controller_shell)
 set(controller_shell_fixture ${CMAKE_CURRENT_LIST_DIR}/controller_shell_fixture.c)
 baton_test(controller_shell_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/controller_shell_test.c ${controller_shell_fixture} LIBS controller_shell)

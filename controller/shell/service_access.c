@@ -1,0 +1,109 @@
+/* service_access.c -- who may call what, asked where calls come in and where they reach the core; see access.h. */
+#include <string.h>
+
+#include "controller/shell/access.h"
+#include "controller/shell/service.h"
+
+struct baton_status service_authorize(struct rpc_call *call, void *context)
+{
+    const struct daemon *daemon = context;
+    struct rpc_peer peer;
+    rpc_call_peer(call, &peer);
+    return access_check_call(&daemon->access, &peer, rpc_call_method(call));
+}
+
+/* A question about one model of a request, answered as long as all answers were yes. */
+struct asking {
+    const struct daemon *daemon;
+    const struct rpc_peer *peer;
+    const char *method;
+    bool asked;
+    struct baton_status status;
+};
+
+static void ask_model(struct asking *asking, const char *model)
+{
+    asking->asked = true;
+    if (baton_ok(&asking->status)) {
+        asking->status =
+            access_check_model(&asking->daemon->access, asking->peer, asking->method, model);
+    }
+}
+
+static bool is_given(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+static void ask_groups(struct asking *asking, const struct request *request)
+{
+    const struct controller *core = asking->daemon->core;
+    uint32_t count = view_groups_count(core);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct group_record *group = view_group_at(core, i);
+        if ((is_given(request->group) && strcmp(group->name, request->group) == 0) ||
+            (is_given(request->agent) && strcmp(group->agent, request->agent) == 0)) {
+            ask_model(asking, group->model);
+        }
+    }
+}
+
+/* All that the request names must be of models that the caller reaches, whichever the core then looks at. */
+static void ask_all(struct asking *asking, const struct request *request)
+{
+    if (is_given(request->model)) {
+        ask_model(asking, request->model);
+    }
+    if (is_given(request->version_uid)) {
+        const struct version_record *version =
+            view_version_find_uid(asking->daemon->core, request->version_uid);
+        asking->asked = true; /* Of an unknown one the core says that. */
+        if (version != NULL) {
+            ask_model(asking, version->model);
+        }
+    }
+    if (is_given(request->group) || is_given(request->agent)) {
+        ask_groups(asking, request);
+    }
+    if (!asking->asked) {
+        ask_model(asking, "");
+    }
+}
+
+bool service_may_change(struct daemon *daemon, struct rpc_call *call, const struct request *request)
+{
+    const struct rule *rule = rules_find(rpc_call_method(call));
+    struct rpc_peer peer;
+    if (rule != NULL && !rule->by_model) {
+        return true; /* The call itself was allowed. */
+    }
+    rpc_call_peer(call, &peer);
+    struct asking asking = { daemon, &peer, rpc_call_method(call), false, baton_status_ok() };
+    ask_all(&asking, request);
+    if (!baton_ok(&asking.status)) {
+        service_fail(call, asking.status);
+        return false;
+    }
+    return true;
+}
+
+struct baton_status service_check_agent(const struct daemon *daemon, struct rpc_call *call,
+                                        const char *agent, Baton__V1__GroupReport *const *groups,
+                                        size_t count)
+{
+    struct rpc_peer peer;
+    rpc_call_peer(call, &peer);
+    struct baton_status st = access_check_agent(&daemon->access, &peer, agent, NULL);
+    for (size_t i = 0; baton_ok(&st) && i < count; i++) {
+        st = access_check_agent(&daemon->access, &peer, agent, groups[i]->group);
+    }
+    return st;
+}
+
+struct baton_status service_check_group(const struct daemon *daemon, struct rpc_call *call,
+                                        const char *agent, const char *group)
+{
+    struct rpc_peer peer;
+    rpc_call_peer(call, &peer);
+    return access_check_agent(&daemon->access, &peer, agent, group);
+}
