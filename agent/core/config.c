@@ -110,6 +110,11 @@ static struct baton_status check_times(const struct agent_times *times)
             return wrong("must be above 0", rows[i].name);
         }
     }
+    /* Else the probe after a COMMIT is cut off on a machine that needs the time it was allowed. */
+    if (times->restore_bound < times->op_long) {
+        return wrong("must not be shorter than opLong: it bounds the probe after a commit, too",
+                     "restoreBound");
+    }
     return baton_status_ok();
 }
 

@@ -10,7 +10,7 @@ from fleet import Fleet, check_answers, read_answers, wait_until
 
 GROUPS = {"node-a": {"g0": [1], "g1": [1, 1]}, "node-b": {"g2": [2]}}
 # Engines that hang here do so until they are let go, however long a busy machine needs for that.
-TIMES = {"retryFirst": "200ms", "retryMax": "1s", "opShort": "100s", "opLong": "100s"}
+TIMES = {"retryFirst": "200ms", "retryMax": "1s", "opShort": "100s", "opLong": "100s", "restoreBound": "300s"}
 
 
 class OneVersion(threading.Thread):

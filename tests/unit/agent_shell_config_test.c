@@ -111,6 +111,7 @@ Test(agent_shell_config, refuses_by_key)
         { HEAD "logFormat: xml\n" GROUP(ENGINE), "logFormat: is unknown" },
         { HEAD "times: {opLong: soon}\n" GROUP(ENGINE), "times: opLong: 'soon'" },
         { HEAD "times: {opLong: 0s}\n" GROUP(ENGINE), "opLong: must be above 0" },
+        { HEAD "times: {opLong: 61s}\n" GROUP(ENGINE), "restoreBound: must not be shorter" },
         { HEAD GROUP("name: e, kind: none, url: u"), "groups[0].engines[0].kind: is unknown" },
         { HEAD GROUP("name: E, kind: vllm, url: u"), "groups[0].engines[0].name: must be" },
         { HEAD GROUP(ENGINE ", guard: maybe"), "groups[0].engines[0].guard: write page or none" },
