@@ -105,6 +105,7 @@ extern const unsigned cli_commands_count;
 
 /* The commands, one a file. */
 enum cli_exit cli_run_apply(struct cli *cli);
+enum cli_exit cli_run_audit(struct cli *cli);
 enum cli_exit cli_run_completion(struct cli *cli);
 enum cli_exit cli_run_delta(struct cli *cli);
 enum cli_exit cli_run_describe(struct cli *cli);
@@ -141,6 +142,8 @@ enum cli_exit cli_run_unquarantine(struct cli *cli);
 /* Options of commands that have their own. */
 extern const struct argp_option cli_apply_options[];
 bool cli_apply_take(int key, const char *argument);
+extern const struct argp_option cli_audit_options[];
+bool cli_audit_take(int key, const char *argument);
 extern const struct argp_option cli_delta_options[];
 bool cli_delta_take(int key, const char *argument);
 extern const struct argp_option cli_endpoints_options[];

@@ -187,6 +187,13 @@ const struct cli_command cli_commands[] = {
     { "apply", "", "create or change a model from a file",
       "Creates or changes a model.\vExample:\n  batonctl apply -f model.yaml\n", cli_apply_options,
       cli_apply_take, cli_run_apply },
+    { "audit", "[KIND/NAME]", "show who changed what, and who was refused",
+      "Shows the controller's audit, the newest entry last; model/NAME is all about that model. -o "
+      "wide adds where from, "
+      "revisions and what a refusal said.\vExamples:\n  batonctl audit\n  batonctl audit model/m "
+      "--since 24h\n"
+      "  batonctl audit --refused --principal spiffe://lab/agent/ -o json\n",
+      cli_audit_options, cli_audit_take, cli_run_audit },
     { "cordon", "group/NAME|agent/NAME", "issue no new swaps for a group", cordon_doc, NULL, NULL,
       cli_run_cordon },
     { "completion", "bash", "print the shell's completion",

@@ -2,6 +2,7 @@
 #include "controller/shell/config.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/base/clock.h"
@@ -79,6 +80,14 @@ static const cyaml_schema_field_t access_fields[] = {
     CYAML_FIELD_END
 };
 
+static const cyaml_schema_field_t audit_fields[] = {
+    CYAML_FIELD_STRING_PTR("file", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
+                           struct controller_audit, file, 1, 480),
+    CYAML_FIELD_STRING_PTR("rotate", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
+                           struct controller_audit, rotate, 1, 32),
+    CYAML_FIELD_UINT("keep", CYAML_FLAG_OPTIONAL, struct controller_audit, keep), CYAML_FIELD_END
+};
+
 static const cyaml_schema_value_t address_schema = { CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char *,
                                                                         1, 255) };
 
@@ -97,6 +106,8 @@ static const cyaml_schema_field_t config_fields[] = {
                             quota_fields),
     CYAML_FIELD_MAPPING_PTR("prometheus", CYAML_FLAG_OPTIONAL, struct controller_config, prometheus,
                             prometheus_fields),
+    CYAML_FIELD_MAPPING_PTR("audit", CYAML_FLAG_OPTIONAL, struct controller_config, audit,
+                            audit_fields),
     CYAML_FIELD_MAPPING_PTR("access", CYAML_FLAG_OPTIONAL, struct controller_config, access,
                             access_fields),
     CYAML_FIELD_MAPPING_PTR("tls", CYAML_FLAG_OPTIONAL, struct controller_config, tls, tls_fields),
@@ -183,6 +194,31 @@ struct baton_status controller_config_prometheus(const struct controller_config 
         (out->interval_ns < PROMETHEUS_NS_MIN || out->deadline_ns < PROMETHEUS_NS_MIN)) {
         st = baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
                                "prometheus: interval and deadline are at least 100 ms");
+    }
+    return st;
+}
+
+struct baton_status controller_config_audit(const struct controller_config *config,
+                                            const char *store, char room[], size_t room_bytes,
+                                            struct audit_options *out)
+{
+    static const struct controller_audit none = { 0 };
+    const struct controller_audit *given =
+        config != NULL && config->audit != NULL ? config->audit : &none;
+    static const char SQLITE[] = "sqlite:";
+    uint64_t rotate = 0;
+    struct baton_status st =
+        baton_config_bytes("audit.rotate", given->rotate, AUDIT_ROTATE_BYTES, &rotate);
+    *out = (struct audit_options){ .file = given->file,
+                                   .rotate_bytes = rotate,
+                                   .keep = given->keep != 0 ? given->keep : AUDIT_KEEP };
+    if (baton_ok(&st) && (rotate < AUDIT_ROTATE_BYTES_MIN || out->keep > AUDIT_KEEP_MAX)) {
+        st = baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
+                               "audit: rotate is at least 64 KiB, keep at most %d", AUDIT_KEEP_MAX);
+    }
+    if (given->file == NULL && strncmp(store, SQLITE, sizeof(SQLITE) - 1) == 0) {
+        (void)snprintf(room, room_bytes, "%s.audit.jsonl", store + sizeof(SQLITE) - 1);
+        out->file = room;
     }
     return st;
 }

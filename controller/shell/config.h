@@ -12,6 +12,7 @@
  *     key: server.key
  *     clientCa: ca.crt              given: clients must show a certificate signed by it
  *   insecure: false                 true: other machines may do everything without a certificate
+ *   audit: {file: ..., rotate: 16MiB, keep: 4}   who changed what; default beside a sqlite: store
  *   access:                         who may do what; deploy/docs/security.md
  *     local: [operator, viewer]     roles of callers on this machine without a certificate; absent: all
  *     identities:
@@ -25,6 +26,7 @@
 #include "api/base/status.h"
 #include "controller/core/controller.h"
 #include "controller/shell/access.h"
+#include "controller/shell/audit.h"
 #include "controller/shell/prometheus.h"
 
 struct controller_tls {
@@ -64,6 +66,12 @@ struct controller_access {
     unsigned identities_count;
 };
 
+struct controller_audit {
+    char *file;
+    char *rotate;
+    unsigned keep; /* 0: not given. */
+};
+
 struct controller_config {
     char **listen;
     unsigned listen_count;
@@ -76,6 +84,7 @@ struct controller_config {
     struct controller_quotas *limits;         /* Null: not given. */
     struct controller_prometheus *prometheus; /* Null: there is none. */
     struct controller_access *access;         /* Null: not given. */
+    struct controller_audit *audit;           /* Null: not given. */
 };
 
 BATON_MUST_USE struct baton_status controller_config_load(const char *path,
@@ -91,6 +100,12 @@ BATON_MUST_USE struct baton_status controller_config_prometheus(
 BATON_MUST_USE struct baton_status controller_config_access(const char *path,
                                                             const struct controller_config *config,
                                                             struct access *out);
+/* Where the audit goes; 'config' may be null.  Without a file: beside a sqlite: store ("<store>.audit.jsonl", written
+ * to 'room'), for other stores nowhere. */
+BATON_MUST_USE struct baton_status controller_config_audit(const struct controller_config *config,
+                                                           const char *store, char room[],
+                                                           size_t room_bytes,
+                                                           struct audit_options *out);
 /* Null is fine. */
 void controller_config_free(struct controller_config *config);
 

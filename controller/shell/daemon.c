@@ -181,6 +181,7 @@ static struct pending *pend(struct daemon *daemon, struct rpc_call *call, struct
     pending->handle = ++daemon->last_handle;
     pending->call = call;
     pending->answer = answer;
+    pending->note = service_audit_begin(daemon, call, request);
     pending->next = daemon->pendings;
     daemon->pendings = pending;
     request->handle = pending->handle;
@@ -375,6 +376,9 @@ struct baton_status daemon_create(const struct daemon_options *options, struct d
         st = store_open(options->store_address, baton_clock_wall_ns(), &daemon->store);
     }
     if (baton_ok(&st)) {
+        st = audit_create(options->audit, &daemon->audit);
+    }
+    if (baton_ok(&st)) {
         st = create_server(daemon);
     }
     if (baton_ok(&st)) {
@@ -404,6 +408,7 @@ void daemon_destroy(struct daemon *daemon)
     while (daemon->mailbox != NULL && baton_mailbox_take(daemon->mailbox, 0, &item)) {
         item.run(daemon, item.argument);
     }
+    audit_destroy(daemon->audit); /* After the last call that it answers. */
     rpc_server_destroy(daemon->server);
     store_close(daemon->store);
     baton_mailbox_destroy(daemon->mailbox);

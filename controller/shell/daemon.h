@@ -20,6 +20,7 @@
 #include "controller/core/controller.h"
 #include "controller/core/view.h"
 #include "controller/shell/access.h"
+#include "controller/shell/audit.h"
 #include "controller/store/store.h"
 
 struct daemon;
@@ -36,7 +37,8 @@ struct pending {
     uint64_t handle;
     struct rpc_call *call; /* Referenced. */
     pending_answer_fn *answer;
-    void *data; /* Of 'answer'; freed with free() after it. */
+    void *data;              /* Of 'answer'; freed with free() after it. */
+    struct audit_note *note; /* Of an audited change, until it is written; else null. */
 };
 
 /* One agent's stream, in a place of the daemon's table; see session.c. */
@@ -84,11 +86,13 @@ struct daemon_options {
     const struct controller_limits *limits; /* Null: the defaults; members of 0: the default. */
     const struct prometheus_options *prometheus; /* Null: there is none. */
     const struct access *access;                 /* Null: access_default(). */
+    const struct audit_options *audit;           /* Null: none is kept. */
 };
 
 struct daemon {
     struct daemon_options options;
     struct access access; /* Constant. */
+    struct audit *audit;  /* Null: none is kept. */
     struct baton_mailbox *mailbox;
     struct rpc_server *server;
     struct store *store;

@@ -220,6 +220,8 @@ struct settings {
     struct controller_limits limits;
     struct prometheus_options prometheus;
     struct access access;
+    struct audit_options audit;
+    char audit_file[BATON_PATH_BYTES];
     struct rpc_tls tls;
     struct rpc_listener listeners[LISTENERS_MAX];
 };
@@ -240,6 +242,10 @@ static struct baton_status read_settings(const struct arguments *arguments,
     }
     if (baton_ok(&st) && config != NULL) {
         st = controller_config_access(arguments->config, config, &out->access);
+    }
+    if (baton_ok(&st)) {
+        st = controller_config_audit(config, arguments->store, out->audit_file,
+                                     sizeof(out->audit_file), &out->audit);
     }
     out->access.anonymous_roles = insecure ? out->access.local_roles : 0;
     if (use_tls) {
@@ -288,7 +294,8 @@ int main(int argc, char **argv)
                                              .limits = &settings.limits,
                                              .prometheus =
                                                  config != NULL ? &settings.prometheus : NULL,
-                                             .access = &settings.access };
+                                             .access = &settings.access,
+                                             .audit = &settings.audit };
     int code = run(&daemon_options);
     controller_config_free(config);
     return code;

@@ -9,6 +9,7 @@
 #include "baton/v1/rolls.pb-c.h"
 #include "controller/shell/daemon.h"
 #include "controller/shell/render.h"
+#include "controller/shell/service.h"
 #include "controller/shell/session.h"
 #include "controller/shell/watch.h"
 
@@ -26,6 +27,7 @@ static struct pending *take_pending(struct daemon *daemon, uint64_t handle)
 
 static void free_pending(struct pending *pending)
 {
+    free(pending->note);
     rpc_call_unref(pending->call);
     free(pending->data);
     free(pending);
@@ -91,6 +93,7 @@ static void perform_reply(struct daemon *daemon, const struct action_reply *repl
     if (pending == NULL) {
         return;
     }
+    service_audit_end(daemon, pending, &reply->status);
     if (!baton_ok(&reply->status)) {
         finish_refused(pending->call, reply);
     } else {
@@ -162,6 +165,7 @@ void perform_fail_all(struct daemon *daemon, const struct baton_status *status)
     while (daemon->pendings != NULL) {
         struct pending *pending = daemon->pendings;
         daemon->pendings = pending->next;
+        service_audit_end(daemon, pending, status);
         rpc_finish(pending->call, status);
         free_pending(pending);
     }

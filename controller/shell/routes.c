@@ -66,6 +66,7 @@ static const struct rpc_route routes[] = {
     { "baton.v1.Fleet/Retire", serve_fleet_retire, 0 },
     { "baton.v1.Fleet/Pin", serve_fleet_pin, 0 },
     { "baton.v1.Fleet/Unpin", serve_fleet_unpin, 0 },
+    { "baton.v1.Audit/List", serve_audit_list, 8 },
     { "baton.v1.AgentSession/Session", serve_session, BATON_AGENTS_MAX },
 };
 

@@ -39,5 +39,7 @@ rpc_handler_fn serve_admission_resolve, serve_admission_watch_endpoints;
 /* service_slots.c */
 rpc_handler_fn serve_admission_acquire_slots, serve_admission_release_slots,
     serve_admission_report_samples, serve_admission_evaluate_samples;
+/* service_audit.c */
+rpc_handler_fn serve_audit_list;
 
 #endif /* routes.h */

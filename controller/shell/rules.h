@@ -20,6 +20,9 @@ struct rule {
     /* It changes something of one model: trainers and routers may do so only for the models that their row names,
      * and viewers may only ask. */
     bool by_model;
+    /* A change that somebody decided: it goes to the audit.  Traffic (slots, samples, sessions, progress) does not;
+     * refusals do, of every RPC. */
+    bool audited;
 };
 
 const struct rule *rules_all(void);

@@ -24,6 +24,7 @@ static void ended_work(void *target, void *argument)
             *at = pending->next;
             rpc_call_unref(pending->call);
             free(pending->data);
+            free(pending->note);
             free(pending);
             daemon_step(daemon, &event);
             break;

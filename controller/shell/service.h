@@ -76,11 +76,23 @@ struct baton_status service_authorize(struct rpc_call *call, void *context);
 bool service_may_change(struct daemon *daemon, struct rpc_call *call,
                         const struct request *request);
 /* May the caller speak as this agent, and for these groups? */
-struct baton_status service_check_agent(const struct daemon *daemon, struct rpc_call *call,
+struct baton_status service_check_agent(struct daemon *daemon, struct rpc_call *call,
                                         const char *agent, Baton__V1__GroupReport *const *groups,
                                         size_t count);
-struct baton_status service_check_group(const struct daemon *daemon, struct rpc_call *call,
+struct baton_status service_check_group(struct daemon *daemon, struct rpc_call *call,
                                         const char *agent, const char *group);
+
+/* What the audit will say of a change; null if it is not audited.  The pending call's. */
+struct audit_note *service_audit_begin(struct daemon *daemon, struct rpc_call *call,
+                                       const struct request *request);
+/* Writes it, once, before the call is answered. */
+void service_audit_end(struct daemon *daemon, struct pending *pending,
+                       const struct baton_status *status);
+/* A refusal for want of rights: of a change, and of anything else ('object' may be empty). */
+void service_audit_refused_change(struct daemon *daemon, struct rpc_call *call,
+                                  const struct request *request, const struct baton_status *status);
+void service_audit_refused(struct daemon *daemon, struct rpc_call *call, const char *object,
+                           const struct baton_status *status);
 
 /* Names with commas between; cut where the core refuses it as too long anyway. */
 void service_join_names(char *const *names, size_t count, char *out, size_t out_bytes);

@@ -1,15 +1,22 @@
 /* service_access.c -- who may call what, asked where calls come in and where they reach the core; see access.h. */
+#include <stdio.h>
 #include <string.h>
 
 #include "controller/shell/access.h"
 #include "controller/shell/service.h"
 
+enum { AGENT_OBJECT_BYTES = 80 };
+
 struct baton_status service_authorize(struct rpc_call *call, void *context)
 {
-    const struct daemon *daemon = context;
+    struct daemon *daemon = context;
     struct rpc_peer peer;
     rpc_call_peer(call, &peer);
-    return access_check_call(&daemon->access, &peer, rpc_call_method(call));
+    struct baton_status st = access_check_call(&daemon->access, &peer, rpc_call_method(call));
+    if (!baton_ok(&st)) {
+        service_audit_refused(daemon, call, "", &st);
+    }
+    return st;
 }
 
 /* A question about one model of a request, answered as long as all answers were yes. */
@@ -81,29 +88,42 @@ bool service_may_change(struct daemon *daemon, struct rpc_call *call, const stru
     struct asking asking = { daemon, &peer, rpc_call_method(call), false, baton_status_ok() };
     ask_all(&asking, request);
     if (!baton_ok(&asking.status)) {
+        service_audit_refused_change(daemon, call, request, &asking.status);
         service_fail(call, asking.status);
         return false;
     }
     return true;
 }
 
-struct baton_status service_check_agent(const struct daemon *daemon, struct rpc_call *call,
-                                        const char *agent, Baton__V1__GroupReport *const *groups,
-                                        size_t count)
+/* "agent/n7", or "group/g0" where the group is what it may not speak for. */
+static void audit_agent(struct daemon *daemon, struct rpc_call *call, const char *agent,
+                        const char *group, const struct baton_status *status)
 {
-    struct rpc_peer peer;
-    rpc_call_peer(call, &peer);
-    struct baton_status st = access_check_agent(&daemon->access, &peer, agent, NULL);
-    for (size_t i = 0; baton_ok(&st) && i < count; i++) {
-        st = access_check_agent(&daemon->access, &peer, agent, groups[i]->group);
-    }
-    return st;
+    char object[AGENT_OBJECT_BYTES];
+    (void)snprintf(object, sizeof(object), "%s/%.63s", group != NULL ? "group" : "agent",
+                   group != NULL ? group : agent);
+    service_audit_refused(daemon, call, object, status);
 }
 
-struct baton_status service_check_group(const struct daemon *daemon, struct rpc_call *call,
+struct baton_status service_check_group(struct daemon *daemon, struct rpc_call *call,
                                         const char *agent, const char *group)
 {
     struct rpc_peer peer;
     rpc_call_peer(call, &peer);
-    return access_check_agent(&daemon->access, &peer, agent, group);
+    struct baton_status st = access_check_agent(&daemon->access, &peer, agent, group);
+    if (!baton_ok(&st)) {
+        audit_agent(daemon, call, agent, group, &st);
+    }
+    return st;
+}
+
+struct baton_status service_check_agent(struct daemon *daemon, struct rpc_call *call,
+                                        const char *agent, Baton__V1__GroupReport *const *groups,
+                                        size_t count)
+{
+    struct baton_status st = service_check_group(daemon, call, agent, NULL);
+    for (size_t i = 0; baton_ok(&st) && i < count; i++) {
+        st = service_check_group(daemon, call, agent, groups[i]->group);
+    }
+    return st;
 }

@@ -10,6 +10,8 @@ baton_test(controller_config_access_test
 set(controller_shell_fixture ${CMAKE_CURRENT_LIST_DIR}/controller_shell_fixture.c)
 baton_test(controller_shell_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/controller_shell_test.c ${controller_shell_fixture} LIBS controller_shell)
+baton_test(controller_audit_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/controller_audit_test.c ${controller_shell_fixture} LIBS controller_shell)
 baton_test(controller_shell_watch_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/controller_shell_watch_test.c ${controller_shell_fixture} LIBS controller_shell)
 baton_test(controller_shell_endpoints_test

@@ -17,11 +17,17 @@ static void *run(void *argument)
 
 void controller_fixture_start(struct controller_fixture *fixture)
 {
+    controller_fixture_start_with(fixture, (struct daemon_options){ .swaps_kept = 0 });
+}
+
+void controller_fixture_start_with(struct controller_fixture *fixture,
+                                   struct daemon_options options)
+{
     memset(fixture, 0, sizeof(*fixture));
     fixture->listener.address = "127.0.0.1:0";
-    struct daemon_options options = {
-        .store_address = "memory:", .listeners = &fixture->listener, .listeners_count = 1
-    };
+    options.store_address = "memory:";
+    options.listeners = &fixture->listener;
+    options.listeners_count = 1;
     struct baton_status st = daemon_create(&options, &fixture->daemon);
     cr_assert(baton_ok(&st), "%s", st.message);
     (void)snprintf(fixture->address, sizeof(fixture->address), "127.0.0.1:%u",

@@ -22,6 +22,9 @@ struct controller_fixture {
     struct rpc_listener listener;
 };
 
+/* Store, listeners are its own; the other options as given. */
+void controller_fixture_start_with(struct controller_fixture *fixture,
+                                   struct daemon_options options);
 void controller_fixture_start(struct controller_fixture *fixture);
 /* As SIGTERM does. */
 void controller_fixture_stop(struct controller_fixture *fixture);

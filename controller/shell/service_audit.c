@@ -1,0 +1,151 @@
+/* service_audit.c -- what goes into the audit: changes when they are answered, refusals when they are told; see
+ * audit.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/shell/routes.h"
+#include "controller/shell/service.h"
+
+enum { AUDIT_OBJECT_BYTES = 128, AUDIT_REASON_BYTES = 512 };
+
+/* What is known of a change when it is asked for. */
+struct audit_note {
+    struct rpc_peer peer;
+    char object[AUDIT_OBJECT_BYTES];
+    char model[BATON_NAME_BYTES];
+    char reason[AUDIT_REASON_BYTES];
+    char requested_by[BATON_TEXT_BYTES];
+    char request_id[BATON_TEXT_BYTES];
+    uint64_t revision_before;
+};
+
+static bool is_given(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+static void copy(char *out, size_t out_bytes, const char *text)
+{
+    (void)snprintf(out, out_bytes, "%s", text != NULL ? text : "");
+}
+
+static void name_version(struct audit_note *note, const struct controller *core, const char *uid)
+{
+    const struct version_record *version = view_version_find_uid(core, uid);
+    (void)snprintf(note->object, sizeof(note->object), "version/%.64s", uid);
+    if (version != NULL) {
+        copy(note->model, sizeof(note->model), version->model);
+    }
+}
+
+/* What the request is about: the narrowest thing that it names. */
+static void name_object(struct audit_note *note, const struct controller *core,
+                        const struct request *request)
+{
+    const struct group_record *group =
+        is_given(request->group) ? view_group_find(core, request->group) : NULL;
+    copy(note->model, sizeof(note->model), group != NULL ? group->model : request->model);
+    if (is_given(request->group)) {
+        (void)snprintf(note->object, sizeof(note->object), "group/%.63s", request->group);
+    } else if (is_given(request->agent)) {
+        (void)snprintf(note->object, sizeof(note->object), "agent/%.63s", request->agent);
+    } else if (is_given(request->version_uid)) {
+        name_version(note, core, request->version_uid);
+    } else if (is_given(request->model)) {
+        (void)snprintf(note->object, sizeof(note->object), "model/%.63s", request->model);
+    } else {
+        (void)snprintf(note->object, sizeof(note->object), "store");
+    }
+}
+
+static struct audit_note *make_note(const struct daemon *daemon, struct rpc_call *call,
+                                    const struct request *request)
+{
+    struct audit_note *note = calloc(1, sizeof(*note));
+    baton_assert(note != NULL);
+    rpc_call_peer(call, &note->peer);
+    name_object(note, daemon->core, request);
+    copy(note->reason, sizeof(note->reason), request->options.reason);
+    copy(note->requested_by, sizeof(note->requested_by), request->options.requested_by);
+    copy(note->request_id, sizeof(note->request_id), request->options.request_id);
+    note->revision_before = view_revision(daemon->core);
+    return note;
+}
+
+struct audit_note *service_audit_begin(struct daemon *daemon, struct rpc_call *call,
+                                       const struct request *request)
+{
+    const struct rule *rule = rules_find(rpc_call_method(call));
+    bool wanted = daemon->audit != NULL && rule != NULL && rule->audited;
+    return wanted ? make_note(daemon, call, request) : NULL;
+}
+
+static void write_note(struct daemon *daemon, const struct rpc_call *call,
+                       const struct audit_note *note, const struct baton_status *status)
+{
+    bool changed = baton_ok(status) && daemon->core != NULL;
+    struct audit_entry entry = { .principal = note->peer.identity,
+                                 .address = note->peer.address,
+                                 .requested_by = note->requested_by,
+                                 .method = rpc_call_method(call),
+                                 .object = note->object,
+                                 .model = note->model,
+                                 .reason = note->reason,
+                                 .request_id = note->request_id,
+                                 .revision_before = note->revision_before,
+                                 .revision_after =
+                                     changed ? view_revision(daemon->core) : note->revision_before,
+                                 .status = status };
+    audit_write(daemon->audit, &entry);
+}
+
+void service_audit_end(struct daemon *daemon, struct pending *pending,
+                       const struct baton_status *status)
+{
+    if (pending->note != NULL) {
+        write_note(daemon, pending->call, pending->note, status);
+        free(pending->note);
+        pending->note = NULL;
+    }
+}
+
+void service_audit_refused_change(struct daemon *daemon, struct rpc_call *call,
+                                  const struct request *request, const struct baton_status *status)
+{
+    if (daemon->audit != NULL) {
+        struct audit_note *note = make_note(daemon, call, request);
+        write_note(daemon, call, note, status);
+        free(note);
+    }
+}
+
+void service_audit_refused(struct daemon *daemon, struct rpc_call *call, const char *object,
+                           const struct baton_status *status)
+{
+    struct rpc_peer peer;
+    rpc_call_peer(call, &peer);
+    struct audit_entry entry = { .principal = peer.identity,
+                                 .address = peer.address,
+                                 .method = rpc_call_method(call),
+                                 .object = object,
+                                 .request_id = rpc_call_request_id(call),
+                                 .status = status };
+    audit_write(daemon->audit, &entry);
+}
+
+void serve_audit_list(struct rpc_call *call, const void *request, void *context)
+{
+    struct daemon *daemon = context;
+    (void)request;
+    if (daemon->audit == NULL) {
+        struct baton_status st =
+            baton_status_hint(baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_NONE,
+                                                "this controller keeps no audit"),
+                              "set audit.file in the controller's file; with a sqlite: store there "
+                              "is one by default");
+        rpc_finish(call, &st);
+        return;
+    }
+    audit_answer(daemon->audit, call);
+}
