@@ -106,6 +106,7 @@ extern const unsigned cli_commands_count;
 /* The commands, one a file. */
 enum cli_exit cli_run_apply(struct cli *cli);
 enum cli_exit cli_run_audit(struct cli *cli);
+enum cli_exit cli_run_certs(struct cli *cli);
 enum cli_exit cli_run_completion(struct cli *cli);
 enum cli_exit cli_run_delta(struct cli *cli);
 enum cli_exit cli_run_describe(struct cli *cli);
@@ -144,6 +145,8 @@ extern const struct argp_option cli_apply_options[];
 bool cli_apply_take(int key, const char *argument);
 extern const struct argp_option cli_audit_options[];
 bool cli_audit_take(int key, const char *argument);
+extern const struct argp_option cli_certs_options[];
+bool cli_certs_take(int key, const char *argument);
 extern const struct argp_option cli_delta_options[];
 bool cli_delta_take(int key, const char *argument);
 extern const struct argp_option cli_endpoints_options[];

@@ -151,6 +151,16 @@ static const char delta_doc[] =
     "  batonctl delta verify base/ --publication deltas/ --version 42\n"
     "  batonctl delta apply base/ step-42/ --publication deltas/ --version 42\n";
 
+static const char certs_doc[] =
+    "A small certificate authority in a folder, for a lab; needs no controller "
+    "(deploy/docs/security.md).\n"
+    "  init DIR          create ca.crt and ca.key\n"
+    "  issue DIR NAME    create NAME.crt and NAME.key for the identity "
+    "spiffe://TRUST-DOMAIN/ROLE/NAME\v"
+    "Examples:\n  batonctl certs init pki --trust-domain lab.example\n"
+    "  batonctl certs issue pki controller --role controller --dns controller.lab.example\n"
+    "  batonctl certs issue pki node-7 --role agent --ip 10.0.0.7\n"
+    "  batonctl certs issue pki node-7 --role agent --ip 10.0.0.7 --renew\n";
 static const char endpoints_doc[] =
     "Lists the groups that may take requests now. Nobody: exit 1, VERSION_NOT_READY.\vExamples:\n"
     "  batonctl endpoints m --min 7\n  batonctl endpoints m --max-lag 1 -w\n"
@@ -194,6 +204,8 @@ const struct cli_command cli_commands[] = {
       "--since 24h\n"
       "  batonctl audit --refused --principal spiffe://lab/agent/ -o json\n",
       cli_audit_options, cli_audit_take, cli_run_audit },
+    { "certs", "init DIR | issue DIR NAME", "make certificates for a lab", certs_doc,
+      cli_certs_options, cli_certs_take, cli_run_certs },
     { "cordon", "group/NAME|agent/NAME", "issue no new swaps for a group", cordon_doc, NULL, NULL,
       cli_run_cordon },
     { "completion", "bash", "print the shell's completion",

@@ -18,7 +18,7 @@ except ImportError:
 
 KINDS = {"models": "model/m", "versions": "version/m@2", "groups": "group/one", "engines": "engine/one.e0", "agents": "agent/a", "rolls": "roll/m-"}
 WATCHED = ("models", "versions", "groups", "rolls")
-COMMANDS = ("abandon", "apply", "audit", "completion", "cordon", "delta", "describe", "detach", "drain", "endpoints", "events", "get", "hold", "judge", "layout", "pin", "publish", "quarantine", "resume", "restore", "retire", "roll", "rollout", "sleep", "wake")
+COMMANDS = ("abandon", "apply", "audit", "certs", "completion", "cordon", "delta", "describe", "detach", "drain", "endpoints", "events", "get", "hold", "judge", "layout", "pin", "publish", "quarantine", "resume", "restore", "retire", "roll", "rollout", "sleep", "wake")
 COMMANDS += ("staleness", "status", "store", "suspend", "uncordon", "unpin", "unquarantine", "wait")
 
 

@@ -49,6 +49,7 @@ FOREIGN = {
     "curl/": [HTTP, "controller/store"],
     "cyaml/": [CONFIG],
     "yaml.h": [CONFIG],
+    "openssl/": ["controller/cli"],
     "zstd.h": [DELTA],
     "zlib.h": [DELTA],
     "cuda": ["transport/"],

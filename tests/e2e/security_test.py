@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""Identities, roles and the audit from end to end, with certificates that `batonctl certs` made: who may, may, and who may not, is refused and on record."""
+
+import json
+import os
+import pathlib
+import socket
+import ssl
+import stat
+import subprocess
+import tempfile
+import unittest
+
+from fleet import Fleet, Process, free_ports, program, wait_until
+
+DOMAIN = "e2e.lab"
+
+
+def batonctl(*words):
+    """(exit code, stdout, stderr) of a command that needs no fleet."""
+    done = subprocess.run([program("batonctl"), *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def make(*words):
+    code, out, err = batonctl("certs", *words)
+    assert code == 0, f"batonctl certs {words}: {code} {out}{err}"
+    return out
+
+
+def identity(role, name):
+    return f"spiffe://{DOMAIN}/{role}/{name}"
+
+
+class SecureFleet(Fleet):
+    """A fleet where nobody is anything without a certificate, and each agent has its own."""
+
+    PEOPLE = {"ada": "operator", "vic": "viewer", "tom": "trainer", "node-c": "agent"}
+
+    def controller_argv(self):
+        self.pki = self.dir / "pki"
+        make("init", self.pki, "--trust-domain", DOMAIN)
+        make("issue", self.pki, "controller", "--role", "controller", "--dns", "localhost", "--ip", "127.0.0.1")
+        for name, role in {**self.PEOPLE, **dict.fromkeys(self.groups, "agent")}.items():
+            make("issue", self.pki, name, "--role", role)
+        rows = [
+            {"identity": identity("agent", "*"), "role": "agent", "agents": ["{1}"], "groups": ["{1}-*"]},
+            {"identity": identity("agent", "node-a"), "role": "trainer", "models": ["m", "m-*"]},
+            {"identity": identity("trainer", "*"), "role": "trainer", "models": ["m-of-{1}"]},
+            {"identity": identity("operator", "*"), "role": "operator"},
+            {"identity": identity("viewer", "*"), "role": "viewer"},
+        ]
+        config = {
+            "listen": [self.server],
+            "store": f"sqlite:{self.dir}/controller.db",
+            "access": {"local": ["none"], "identities": rows},
+            "tls": {"cert": str(self.pki / "controller.crt"), "key": str(self.pki / "controller.key"), "clientCa": str(self.pki / "ca.crt")},
+        }
+        (self.dir / "controller.yaml").write_text(json.dumps(config))
+        return [program("baton-controller"), "--config", str(self.dir / "controller.yaml")]
+
+    def pair(self, name, folder=None):
+        folder = folder or self.pki
+        return {"ca": str(self.pki / "ca.crt"), "cert": str(folder / f"{name}.crt"), "key": str(folder / f"{name}.key")}
+
+    def agent_config(self, name):
+        return {**super().agent_config(name), "controllerTls": self.pair(name)}
+
+    def run(self, *words, who="ada", folder=None, **options):
+        pair = self.pair(who, folder)
+        return super().run(*words, "--ca", pair["ca"], "--cert", pair["cert"], "--key", pair["key"], **options)
+
+    def audit(self, *words):
+        return json.loads(self.ctl("audit", *words, "-o", "json")).get("entries", [])
+
+
+class Security(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.fleet = SecureFleet({"node-a": {"node-a-g0": [1]}, "node-b": {"node-b-g0": [1]}})
+        cls.addClassCleanup(cls.fleet.close)
+        cls.fleet.start()
+        cls.fleet.wait_connected()
+
+    def assertRefused(self, result, *texts):
+        code, _, err = result
+        self.assertEqual(1, code, err)
+        self.assertIn("PERMISSION_DENIED", err)
+        self.assertIn("NOT_ALLOWED", err)
+        for text in texts:
+            self.assertIn(text, err)
+
+    def find_audited(self, *words, **members):
+        """Waits for an entry with these members."""
+
+        def found():
+            return next((e for e in self.fleet.audit(*words) if all(e.get(k) == v for k, v in members.items())), None)
+
+        return wait_until(lambda: f"an entry with {members}: {self.fleet.audit(*words)}", found)
+
+    # --- who may ---
+
+    def test_a_roll_completes_and_is_on_record(self):
+        self.fleet.publish("v1")
+        self.fleet.wait_serving(1)
+        self.fleet.publish("v2")
+        self.fleet.wait_serving(2)
+        self.fleet.ctl("suspend", "model/m", "--reason", "maintenance window")
+        self.fleet.ctl("resume", "model/m")
+        published = self.find_audited("model/m", method="baton.v1.Versions/Publish", outcome="OK")
+        self.assertEqual(identity("agent", "node-a"), published["principal"])
+        suspended = self.find_audited("model/m", method="baton.v1.Models/Suspend", outcome="OK")
+        self.assertEqual((identity("operator", "ada"), "maintenance window"), (suspended["principal"], suspended["reason"]))
+        self.assertGreater(int(suspended["revisionAfter"]), int(suspended["revisionBefore"]))
+        self.assertIn("127.0.0.1", suspended["address"])
+
+    def test_a_viewer_reads(self):
+        code, _, err = self.fleet.run("get", "groups", who="vic")
+        self.assertEqual(0, code, err)
+
+    # --- who may not ---
+
+    def test_a_viewer_changes_nothing(self):
+        result = self.fleet.run("cordon", "group/node-a-g0", "--reason", "curious", who="vic")
+        self.assertRefused(result, identity("viewer", "vic"), "Fleet/Cordon", "needs the role operator", "access.identities")
+        entry = self.find_audited("--refused", "--principal", "viewer/vic", method="baton.v1.Fleet/Cordon")
+        self.assertEqual("PERMISSION_DENIED", entry["outcome"])
+        self.assertNotIn("cordoned", self.fleet.group_items()["node-a-g0"])
+
+    def test_a_trainer_publishes_its_own_models_only(self):
+        folder = self.fleet.dir / "models"
+        folder.mkdir()
+        (folder / "other.yaml").write_text(json.dumps({"kind": "Model", "metadata": {"name": "other"}}))
+        self.fleet.ctl("apply", "-f", folder / "other.yaml")
+        code, _, err = self.fleet.run("publish", pathlib.Path(__file__).parents[1] / "data/qwen3-tiny/v1", "--model", "other")
+        self.assertNotEqual(0, code)
+        self.assertIn("other", err)
+        entry = self.find_audited("model/other", "--refused", method="baton.v1.Versions/Open")
+        self.assertEqual(("PERMISSION_DENIED", identity("agent", "node-a")), (entry["outcome"], entry["principal"]))
+        self.assertRefused(self.fleet.run("sleep", "model/m", who="tom"), "model 'm'")
+        self.assertRefused(self.fleet.run("roll", "start", "m", who="tom"), "needs the role operator")
+
+    def start_thief(self, name, own_name, group):
+        """An agent with the certificate of another than it says to be, or with a group of another."""
+        engine = {"name": "e0", "kind": "vllm", "url": f"http://127.0.0.1:{free_ports(1)[0]}", "recreate": {"none": "nothing"}}
+        config = {
+            "name": own_name,
+            "controller": self.fleet.server,
+            "controllerTls": self.fleet.pair("node-c"),
+            "stateDirectory": str(self.fleet.dir / name),
+            "socket": f"unix:{self.fleet.dir}/{name}.sock",
+            "landing": {"directory": str(self.fleet.shm / name), "budget": "1MiB"},
+            "groups": [{"name": group, "model": "m", "engines": [engine]}],
+        }
+        path = self.fleet.dir / f"{name}.yaml"
+        path.write_text(json.dumps(config))
+        thief = Process(name, [program("baton-agent"), "--config", str(path)], self.fleet.dir / f"{name}.log")
+        self.addCleanup(thief.kill)
+        return thief.start()
+
+    def test_an_agent_speaks_for_its_own_groups_only(self):
+        thief = self.start_thief("thief-of-a-group", "node-c", "node-a-g0")
+        entry = self.find_audited("group/node-a-g0", "--refused", method="baton.v1.AgentSession/Session")
+        self.assertEqual(identity("agent", "node-c"), entry["principal"])
+        wait_until(lambda: f"it is told\n{thief.tail()}", lambda: "may not speak as agent 'node-c' for group 'node-a-g0'" in thief.log.read_text())
+        thief = self.start_thief("thief-of-a-name", "node-a", "node-c-g0")
+        wait_until(lambda: f"it is told\n{thief.tail()}", lambda: "may not speak as agent 'node-a'" in thief.log.read_text())
+        self.find_audited("agent/node-a", "--refused", method="baton.v1.AgentSession/Session", principal=identity("agent", "node-c"))
+        self.assertEqual("node-a", self.fleet.group_items()["node-a-g0"]["agent"])
+
+    def test_a_foreign_authority_is_not_believed(self):
+        foreign = self.fleet.dir / "foreign"
+        make("init", foreign, "--trust-domain", DOMAIN)
+        make("issue", foreign, "ada", "--role", "operator")
+        code, _, err = self.fleet.run("get", "models", "--timeout", "5s", folder=foreign)
+        self.assertIn(code, (3, 4), err)
+
+    def test_an_expired_certificate_is_refused(self):
+        make("issue", self.fleet.pki, "eve", "--role", "operator", "--valid", "1s")
+        wait_until("it has expired", lambda: self.fleet.run("get", "models", "--timeout", "5s", who="eve")[0] in (3, 4))
+        make("issue", self.fleet.pki, "eve", "--role", "operator", "--renew")
+        self.assertEqual(0, self.fleet.run("get", "models", who="eve")[0])
+
+    def test_without_a_certificate_nobody_is_served(self):
+        code, _, err = Fleet.run(self.fleet, "get", "models", "--ca", self.fleet.pki / "ca.crt", "--timeout", "5s")
+        self.assertIn(code, (3, 4), err)
+
+    # --- renewal ---
+
+    def served_serial(self):
+        context = ssl.create_default_context(cafile=self.fleet.pki / "ca.crt")
+        context.load_cert_chain(self.fleet.pki / "ada.crt", self.fleet.pki / "ada.key")
+        context.set_alpn_protocols(["h2"])
+        with socket.create_connection(("127.0.0.1", self.fleet.port), timeout=30) as plain, context.wrap_socket(plain, server_hostname="localhost") as tls:
+            return tls.getpeercert()["serialNumber"]
+
+    def test_a_renewed_certificate_is_taken_up_and_no_stream_is_dropped(self):
+        count = lambda: self.fleet.agents["node-a"].log.read_text().count("session: connected")
+        before, sessions = self.served_serial(), count()
+        make("issue", self.fleet.pki, "controller", "--role", "controller", "--dns", "localhost", "--ip", "127.0.0.1", "--renew")
+        wait_until("the new one is shown", lambda: self.served_serial() != before)
+        self.fleet.ctl("get", "groups")
+        self.assertEqual(sessions, count())
+
+    # --- what is in no log ---
+
+    def test_no_log_and_no_audit_holds_a_secret(self):
+        self.fleet.ctl("events")
+        secrets = {p: p.read_text().strip() for p in self.fleet.dir.rglob("*.token")}
+        self.assertTrue(secrets)
+        for key in self.fleet.pki.glob("*.key"):
+            secrets[key] = key.read_text().splitlines()[1]
+        texts = [*self.fleet.dir.glob("*.log"), *self.fleet.dir.glob("*.audit.jsonl*")]
+        self.assertGreaterEqual(len(texts), 4)
+        for text in texts:
+            for where, secret in secrets.items():
+                self.assertNotIn(secret, text.read_text(errors="replace"), f"{where} in {text}")
+
+
+class Refusals(unittest.TestCase):
+    """Daemons that do not start, and an authority that does not overwrite."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="baton-e2e.")
+        self.addCleanup(folder.cleanup)
+        self.dir = pathlib.Path(folder.name)
+
+    def ends(self, *argv):
+        done = subprocess.run([program(argv[0]), *map(str, argv[1:])], capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_a_controller_for_other_machines_needs_certificates(self):
+        code, text = self.ends("baton-controller", "--listen", f"0.0.0.0:{free_ports(1)[0]}", "--store", "memory:")
+        self.assertEqual(1, code, text)
+        for word in ("0.0.0.0", "tls.clientCa", "--insecure"):
+            self.assertIn(word, text)
+
+    def test_an_agent_with_a_controller_elsewhere_needs_certificates(self):
+        config = {"name": "a", "controller": "192.0.2.1:7070", "stateDirectory": str(self.dir), "landing": {"directory": str(self.dir), "budget": "1MiB"},
+                  "versions": {"directory": str(self.dir)}}
+        (self.dir / "a.yaml").write_text(json.dumps(config))
+        code, text = self.ends("baton-agent", "--config", self.dir / "a.yaml", "--check")
+        self.assertEqual(1, code, text)
+        self.assertIn("controllerTls", text)
+        code, text = self.ends("baton-agent", "--config", self.dir / "a.yaml", "--check", "--insecure")
+        self.assertEqual(0, code, text)
+
+    def test_a_wrong_role_is_named_with_its_line(self):
+        (self.dir / "c.yaml").write_text("store: 'memory:'\naccess:\n  identities:\n  - identity: x.lab\n    role: king\n")
+        code, text = self.ends("baton-controller", "--config", self.dir / "c.yaml")
+        self.assertEqual(1, code, text)
+        self.assertIn("c.yaml:5: access.identities[0].role: 'king' is no role", text)
+
+    def test_the_authority_keeps_keys_to_itself_and_overwrites_none(self):
+        pki = self.dir / "pki"
+        make("init", pki)
+        out = make("issue", pki, "node-1", "--role", "agent", "--ip", "::1", "--dns", "node-1.lab")
+        self.assertIn("identity: spiffe://baton.lab/agent/node-1", out)
+        for key in ("ca.key", "node-1.key"):
+            self.assertEqual(0o600, stat.S_IMODE(os.stat(pki / key).st_mode), key)
+        before = (pki / "node-1.key").read_bytes(), (pki / "ca.key").read_bytes()
+        self.assertEqual(1, batonctl("certs", "issue", pki, "node-1", "--role", "agent")[0])
+        self.assertEqual(1, batonctl("certs", "init", pki)[0])
+        make("issue", pki, "node-1", "--role", "agent", "--renew")
+        self.assertEqual(before, ((pki / "node-1.key").read_bytes(), (pki / "ca.key").read_bytes()))
+        for words in (["ca", "--role", "agent"], ["../x", "--role", "agent"], ["x", "--role", "king"], ["x", "--role", "agent", "--ip", "1.2"],
+                      ["x", "--role", "agent", "--dns", "a,URI:spiffe://baton.lab/operator/x"], ["x", "--role", "agent", "--valid", "0s"]):
+            code, _, err = batonctl("certs", "issue", pki, *words)
+            self.assertEqual(1, code, f"{words}: {err}")
+            self.assertFalse((pki / "x.key").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
