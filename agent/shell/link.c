@@ -11,7 +11,8 @@
 #include "api/rpc/rpc.h"
 #include "api/wire/wire.h"
 
-enum { BACKOFF_FIRST_MS = 200, BACKOFF_MAX_MS = 5000 };
+/* Where one of several controllers leads, the next leader is there within seconds. */
+enum { BACKOFF_FIRST_MS = 200, BACKOFF_MAX_MS = 5000, BACKOFF_CHOICE_MS = 500, REDIRECTS_MAX = 3 };
 
 struct link {
     struct link_options options;
@@ -21,6 +22,7 @@ struct link {
     bool connected;        /* Something came down. */
     uint64_t connected_ns; /* When the first did. */
     bool closing;          /* link_run() has to tell that the session ended. */
+    uint32_t redirects;    /* In a row that were followed at once. */
     uint64_t open_ns;
     struct baton_backoff backoff;
     struct baton_random random;
@@ -84,12 +86,24 @@ static void take_message(struct link *link, const struct news *news)
             link->connected_ns = baton_clock_monotonic_ns();
         }
         link->connected = true;
+        link->redirects = 0;
         deliver(link, &event);
     } else {
         baton_log_status(BATON_LOG_ERROR, "session", "a message of the controller is refused", &st);
         drop_stream(link);
     }
     link_memory_free(&memory);
+}
+
+/* A controller that does not lead was asked: the client knows by now which one to ask instead. */
+static void end_stream(struct link *link, const struct baton_status *status)
+{
+    bool redirected = status->reason == BATON_REASON_NOT_LEADER && link->redirects < REDIRECTS_MAX;
+    baton_log_status(redirected ? BATON_LOG_DEBUG : BATON_LOG_WARN, "session",
+                     "the session ended; trying again", status);
+    drop_stream(link);
+    link->redirects = redirected ? link->redirects + 1 : 0;
+    link->open_ns = redirected ? 0 : link->open_ns;
 }
 
 static void news_work(void *target, void *argument)
@@ -101,9 +115,7 @@ static void news_work(void *target, void *argument)
         if (news->message != NULL) {
             take_message(link, news);
         } else {
-            baton_log_status(BATON_LOG_WARN, "session", "the session ended; trying again",
-                             &news->status);
-            drop_stream(link);
+            end_stream(link, &news->status);
         }
     }
     if (news->message != NULL) {
@@ -240,8 +252,10 @@ struct link *link_create(const struct link_options *options)
     struct link *link = calloc(1, sizeof(*link));
     baton_assert(link != NULL);
     link->options = *options;
+    bool choice = rpc_client_has_choice(options->client);
     link->backoff =
-        baton_backoff_of(BACKOFF_FIRST_MS * BATON_NS_PER_MS, BACKOFF_MAX_MS * BATON_NS_PER_MS);
+        baton_backoff_of(BACKOFF_FIRST_MS * BATON_NS_PER_MS,
+                         (choice ? BACKOFF_CHOICE_MS : BACKOFF_MAX_MS) * BATON_NS_PER_MS);
     baton_random_secure(&seed, sizeof(seed));
     baton_random_seed(&link->random, seed);
     return link;

@@ -55,6 +55,7 @@ static const char *const reason_names[BATON_REASON_COUNT] = {
     [BATON_REASON_SLOTS_FULL] = "SLOTS_FULL",
     [BATON_REASON_NON_FINITE] = "NON_FINITE",
     [BATON_REASON_NOT_ALLOWED] = "NOT_ALLOWED",
+    [BATON_REASON_NOT_LEADER] = "NOT_LEADER",
 };
 
 enum { CODES_COUNT = sizeof(code_names) / sizeof(code_names[0]) };

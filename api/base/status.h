@@ -65,6 +65,7 @@ enum baton_reason {
     BATON_REASON_SLOTS_FULL,         /* More samples now would be too stale when they are used. */
     BATON_REASON_NON_FINITE,         /* Weights hold NaN or infinity. */
     BATON_REASON_NOT_ALLOWED,        /* The caller's roles do not reach that. */
+    BATON_REASON_NOT_LEADER,         /* Another controller leads: ask it. */
     BATON_REASON_COUNT
 };
 

@@ -75,11 +75,13 @@ static grpc_arg text_arg(const char *key, const char *value)
                        .value.string = (char *)(uintptr_t)value };
 }
 
-enum { CONNECT_MS = 10000 };
+/* With a list, a server that is gone is left soon: another one takes its place within seconds. */
+enum { CONNECT_MS = 10000, CONNECT_CHOICE_MS = 3000, KEEPALIVE_S = 20, KEEPALIVE_CHOICE_S = 5 };
 
-static grpc_channel *create_channel(const struct rpc_client_options *options,
-                                    grpc_channel_credentials *credentials)
+static grpc_channel *create_channel(const char *address, void *context)
 {
+    const struct rpc_client *client = context;
+    const struct rpc_client_options *options = &client->options;
     int first_ms = rpc_ms(options->backoff_first_ns, 200 * BATON_NS_PER_MS);
     grpc_arg args[16];
     size_t count = 0;
@@ -87,41 +89,31 @@ static grpc_channel *create_channel(const struct rpc_client_options *options,
     args[count++] = rpc_arg(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     args[count++] = rpc_arg(GRPC_ARG_ENABLE_RETRIES, 0);
     args[count++] = rpc_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)options->message_bytes_max);
+    bool choice = rpc_client_has_choice(client);
+    uint64_t keepalive_ns = (choice ? KEEPALIVE_CHOICE_S : KEEPALIVE_S) * BATON_NS_PER_S;
+    uint64_t timeout_ns = (choice ? 5 : 10) * BATON_NS_PER_S;
     args[count++] =
-        rpc_arg(GRPC_ARG_KEEPALIVE_TIME_MS, rpc_ms(options->keepalive_ns, 20 * BATON_NS_PER_S));
-    args[count++] = rpc_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-                            rpc_ms(options->keepalive_timeout_ns, 10 * BATON_NS_PER_S));
+        rpc_arg(GRPC_ARG_KEEPALIVE_TIME_MS, rpc_ms(options->keepalive_ns, keepalive_ns));
+    args[count++] =
+        rpc_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, rpc_ms(options->keepalive_timeout_ns, timeout_ns));
     args[count++] = rpc_arg(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     args[count++] = rpc_arg(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     args[count++] = rpc_arg(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, first_ms);
     /* The core's word for the longest time of one attempt.  A server that starts anew under thousands of clients takes
      * seconds to greet the last one; one that gives up sooner comes again behind the others. */
-    args[count++] = rpc_arg(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, CONNECT_MS);
+    args[count++] =
+        rpc_arg(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, choice ? CONNECT_CHOICE_MS : CONNECT_MS);
     args[count++] = rpc_arg(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
                             rpc_ms(options->backoff_max_ns, 2 * BATON_NS_PER_S));
     args[count++] = rpc_arg(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
     if (options->user_agent != NULL) {
         args[count++] = text_arg(GRPC_ARG_PRIMARY_USER_AGENT_STRING, options->user_agent);
     }
-    if (options->tls != NULL && options->tls->server_name != NULL) {
-        args[count++] = text_arg(GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, options->tls->server_name);
+    if (client->server_name != NULL) {
+        args[count++] = text_arg(GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, client->server_name);
     }
     grpc_channel_args channel_args = { .num_args = count, .args = args };
-    return grpc_channel_create(options->target, credentials, &channel_args);
-}
-
-static struct baton_status check_target(const char *target)
-{
-    bool is_one =
-        target != NULL && strlen(target) < 512 && strpbrk(target, " \t\r\n") == NULL &&
-        (strncmp(target, "unix:", 5) == 0 ? target[5] != '\0' : strchr(target, ':') != NULL);
-    if (is_one) {
-        return baton_status_ok();
-    }
-    struct baton_status st =
-        baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
-                          "address \"%.200s\": is none", target == NULL ? "" : target);
-    return baton_status_hint(st, "write host:port or unix:/path");
+    return grpc_channel_create(address, client->credentials, &channel_args);
 }
 
 static void fill_defaults(struct rpc_client_options *options)
@@ -134,35 +126,48 @@ static void fill_defaults(struct rpc_client_options *options)
     }
 }
 
+/* What the client needs of its options later on is its own. */
+static void keep_options(struct rpc_client *client)
+{
+    const struct rpc_tls *tls = client->options.tls;
+    if (tls != NULL && tls->server_name != NULL) {
+        client->server_name = strdup(tls->server_name);
+        baton_assert(client->server_name != NULL);
+    }
+    client->options.tls = NULL;
+    client->options.target = NULL;
+    fill_defaults(&client->options);
+}
+
 struct baton_status rpc_client_create(const struct rpc_client_options *options,
                                       struct rpc_client **out)
 {
-    struct baton_status st = check_target(options->target);
+    struct rpc_client *client = calloc(1, sizeof(*client));
+    baton_assert(client != NULL);
+    struct baton_status st = targets_parse(options->target, &client->targets);
     if (!baton_ok(&st)) {
+        free(client);
         return st;
     }
     rpc_core_acquire();
-    grpc_channel_credentials *credentials = NULL;
     if (options->tls != NULL) {
-        st = tls_client_credentials(options->tls, &credentials);
+        st = tls_client_credentials(options->tls, &client->credentials);
     } else {
-        credentials = grpc_insecure_credentials_create();
+        client->credentials = grpc_insecure_credentials_create();
     }
     if (!baton_ok(&st)) {
         rpc_core_release();
+        free(client);
         return st;
     }
-    struct rpc_client *client = calloc(1, sizeof(*client));
-    baton_assert(client != NULL);
     client->options = *options;
-    client->options.target = strdup(options->target);
-    baton_assert(client->options.target != NULL);
-    fill_defaults(&client->options);
+    keep_options(client);
     pthread_mutex_init(&client->mutex, NULL);
+    pthread_mutex_init(&client->targets_mutex, NULL);
     client_condition_init(&client->changed);
-    client->channel = create_channel(&client->options, credentials);
-    grpc_channel_credentials_release(credentials);
-    client->options.tls = NULL; /* Not ours, and not needed any more. */
+    client->targets.open = create_channel;
+    client->targets.context = client;
+    targets_open(&client->targets);
     rpc_loop_init(&client->loop);
     rpc_loop_start(&client->loop, "rpc-client");
     *out = client;
@@ -185,12 +190,19 @@ void rpc_client_destroy(struct rpc_client *client)
     }
     pthread_mutex_unlock(&client->mutex);
     rpc_loop_deinit(&client->loop);
-    grpc_channel_destroy(client->channel);
+    targets_close(&client->targets);
+    grpc_channel_credentials_release(client->credentials);
     pthread_cond_destroy(&client->changed);
+    pthread_mutex_destroy(&client->targets_mutex);
     pthread_mutex_destroy(&client->mutex);
-    free((char *)(uintptr_t)client->options.target);
+    free(client->server_name);
     free(client);
     rpc_core_release();
+}
+
+bool rpc_client_has_choice(const struct rpc_client *client)
+{
+    return client->targets.listed_count > 1;
 }
 
 /* --- calls --- */
@@ -247,14 +259,22 @@ void client_call_open(struct rpc_client *client, const char *name,
     if (!baton_ok(&out->refusal)) {
         client_call_free_metadata(out);
     }
-    out->flags = options->wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY |
-                                               GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET
-                                         : 0;
     uint64_t timeout_ns = options->timeout_ns == 0 ? default_timeout_ns : options->timeout_ns;
+    pthread_mutex_lock(&client->targets_mutex);
+    const struct target *target = targets_current(&client->targets);
+    /* Where there is another address, a call that cannot be sent ends, and the next one goes there. */
+    bool waits = options->wait_for_ready && target == &client->targets.listed[0] &&
+                 client->targets.listed_count == 1;
+    out->flags = waits ? GRPC_INITIAL_METADATA_WAIT_FOR_READY |
+                             GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET
+                       : 0;
+    out->turn = client->targets.turn;
+    memcpy(out->address, target->address, sizeof(out->address));
     out->core =
-        grpc_channel_create_call(client->channel, NULL, GRPC_PROPAGATE_DEFAULTS, client->loop.queue,
+        grpc_channel_create_call(target->channel, NULL, GRPC_PROPAGATE_DEFAULTS, client->loop.queue,
                                  grpc_slice_from_static_string(out->method->path), NULL,
                                  rpc_time(rpc_deadline_after(timeout_ns)), NULL);
+    pthread_mutex_unlock(&client->targets_mutex);
 }
 
 void client_call_check(struct client_call *call, bool is_closing)
@@ -294,17 +314,17 @@ grpc_op client_end_op(struct client_end *end)
 
 /* A failure that the core made, not the peer: it gets the names of server and method. */
 static struct baton_status own_failure(enum baton_code code, const char *text,
-                                       const struct rpc_client *client, const char *method)
+                                       const struct client_call *call)
 {
     struct baton_status st;
-    const char *target = client->options.target;
+    const char *target = call->address;
     if (code == BATON_UNAVAILABLE) {
         st = baton_status_make(code, BATON_REASON_NONE, "%s: %s", target, text);
         return baton_status_hint(st, "check that the server runs and listens at %s", target);
     }
     if (code == BATON_DEADLINE_EXCEEDED) {
-        st = baton_status_make(code, BATON_REASON_NONE, "%s: no answer from %s in time", method,
-                               target);
+        st = baton_status_make(code, BATON_REASON_NONE, "%s: no answer from %s in time",
+                               call->method->name, target);
         return baton_status_hint(st, "try again, or allow more time");
     }
     enum baton_reason reason =
@@ -312,8 +332,25 @@ static struct baton_status own_failure(enum baton_code code, const char *text,
     return baton_status_make(code, reason, "%s", text[0] != '\0' ? text : baton_code_name(code));
 }
 
-struct baton_status client_end_status(const struct client_end *end, const struct rpc_client *client,
-                                      const char *method, bool is_cancelled)
+/* 'leader' is empty where the peer named none. */
+static void learn(struct rpc_client *client, const struct client_call *call,
+                  const struct baton_status *st, const char *leader)
+{
+    bool is_silent = st->reason == BATON_REASON_NONE &&
+                     (st->code == BATON_UNAVAILABLE || st->code == BATON_DEADLINE_EXCEEDED);
+    bool serves_not =
+        st->reason == BATON_REASON_NOT_LEADER || st->reason == BATON_REASON_SHUTTING_DOWN;
+    pthread_mutex_lock(&client->targets_mutex);
+    if (serves_not && leader[0] != '\0') {
+        targets_follow(&client->targets, call->turn, leader);
+    } else if (is_silent || serves_not) {
+        targets_pass(&client->targets, call->turn);
+    }
+    pthread_mutex_unlock(&client->targets_mutex);
+}
+
+struct baton_status client_end_status(const struct client_end *end, struct rpc_client *client,
+                                      const struct client_call *call, bool is_cancelled)
 {
     if (end->code == GRPC_STATUS_OK) {
         return baton_status_ok();
@@ -322,17 +359,23 @@ struct baton_status client_end_status(const struct client_end *end, const struct
                                ? (enum baton_code)end->code
                                : BATON_UNKNOWN;
     char text[BATON_STATUS_MESSAGE_BYTES];
+    char leader[TARGET_BYTES] = "";
+    struct baton_status st;
     rpc_slice_text(end->message, text, sizeof(text));
-    for (size_t i = 0; i < end->trailers.count; i++) {
+    bool by_peer = false;
+    for (size_t i = 0; i < end->trailers.count && !by_peer; i++) {
         if (rpc_slice_is(end->trailers.metadata[i].key, RPC_DETAILS_KEY)) {
-            struct baton_status st = baton_status_make(code, BATON_REASON_NONE, "%s", text);
-            rpc_details_decode(end->trailers.metadata[i].value, &st);
-            return st;
+            st = baton_status_make(code, BATON_REASON_NONE, "%s", text);
+            rpc_details_decode(end->trailers.metadata[i].value, &st, leader, sizeof(leader));
+            by_peer = true;
         }
     }
-    if (code == BATON_CANCELLED && !is_cancelled) {
-        return own_failure(BATON_UNAVAILABLE, "the server gave the call up, as when it shuts down",
-                           client, method);
+    if (!by_peer && code == BATON_CANCELLED && !is_cancelled) {
+        st = own_failure(BATON_UNAVAILABLE, "the server gave the call up, as when it shuts down",
+                         call);
+    } else if (!by_peer) {
+        st = own_failure(code, text, call);
     }
-    return own_failure(code, text, client, method);
+    learn(client, call, &st, leader);
+    return st;
 }

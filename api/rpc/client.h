@@ -1,9 +1,10 @@
 /* client.h -- the inside of a client; private to api/rpc.
  *
- * A client is one channel and one loop.  Everything that is open on it stands in a list; the client
- * goes only when the list is empty.
+ * A client is a channel for each of its addresses (targets.h) and one loop.  Everything that is open on
+ * it stands in a list; the client goes only when the list is empty.
  *
- * Depends on: core.h, methods.h, rpc.h.  Threads: the mutex guards the list; each entry has its own.
+ * Depends on: core.h, methods.h, rpc.h.  Threads: the mutex guards the list, another one the addresses;
+ * each entry has its own.
  * Ownership: entries take themselves off the list at their end. */
 #ifndef BATON_RPC_CLIENT_H
 #define BATON_RPC_CLIENT_H
@@ -14,6 +15,7 @@
 #include "api/rpc/core.h"
 #include "api/rpc/methods.h"
 #include "api/rpc/rpc.h"
+#include "api/rpc/targets.h"
 
 /* Something open. */
 struct client_entry {
@@ -24,8 +26,11 @@ struct client_entry {
 };
 
 struct rpc_client {
-    struct rpc_client_options options; /* With the defaults filled in; 'target' is our copy. */
-    grpc_channel *channel;
+    struct rpc_client_options options; /* With the defaults filled in; 'target' is null. */
+    grpc_channel_credentials *credentials;
+    char *server_name; /* Null: the target's. */
+    pthread_mutex_t targets_mutex;
+    struct targets targets; /* Under it. */
     struct rpc_loop loop;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -42,6 +47,8 @@ void client_leave(struct rpc_client *client, struct client_entry *entry);
 struct client_call {
     const struct rpc_method *method;
     grpc_call *core;
+    uint64_t turn; /* Of the address that it goes to. */
+    char address[TARGET_BYTES];
     grpc_metadata *metadata; /* Freed by client_call_free_metadata(). */
     size_t metadata_count;
     uint32_t flags;              /* For SEND_INITIAL_METADATA. */
@@ -65,10 +72,11 @@ struct client_end {
 void client_end_init(struct client_end *end);
 void client_end_deinit(struct client_end *end);
 grpc_op client_end_op(struct client_end *end);
-/* As our status; 'client' and 'method' name what failed where the peer did not.  CANCELLED that is not
- * ours ('is_cancelled') is a server that goes away: UNAVAILABLE. */
-struct baton_status client_end_status(const struct client_end *end, const struct rpc_client *client,
-                                      const char *method, bool is_cancelled);
+/* As our status; 'call' names what failed where the peer did not.  CANCELLED that is not ours
+ * ('is_cancelled') is a server that goes away: UNAVAILABLE.  The client learns from it where its next
+ * call goes. */
+struct baton_status client_end_status(const struct client_end *end, struct rpc_client *client,
+                                      const struct client_call *call, bool is_cancelled);
 
 /* A condition on the monotonic clock, and waiting on it until then; false if time ran out. */
 void client_condition_init(pthread_cond_t *condition);

@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "api/rpc/rpc.h"
+#include "baton/v1/common.pb-c.h"
 #include "google/protobuf/any.pb-c.h"
 #include "google/protobuf/duration.pb-c.h"
 #include "google/rpc/error_details.pb-c.h"
 #include "google/rpc/status.pb-c.h"
 
-enum { DETAILS_MAX = 5 };
+enum { DETAILS_MAX = 6 };
 #define URL_PREFIX "type.googleapis.com/"
 
 /* --- out --- */
@@ -93,6 +94,13 @@ static void add_retry(Google__Rpc__Status *root, uint64_t retry_after_ns)
     add(root, retry);
 }
 
+static void add_leader(Google__Rpc__Status *root, const char *leader)
+{
+    Baton__V1__NotLeader *message = baton_wire_part(root, &baton__v1__not_leader__descriptor);
+    message->leader = baton_wire_text(root, leader);
+    add(root, message);
+}
+
 static void add_help(Google__Rpc__Status *root, const char *hint)
 {
     Google__Rpc__Help__Link *link = baton_wire_part(root, &google__rpc__help__link__descriptor);
@@ -122,6 +130,9 @@ grpc_slice rpc_details_encode(const struct baton_status *status,
     }
     if (status->hint[0] != '\0') {
         add_help(root, status->hint);
+    }
+    if (details != NULL && details->leader != NULL) {
+        add_leader(root, details->leader);
     }
     grpc_slice slice = grpc_slice_malloc(baton_wire_size(root));
     baton_wire_encode(root, GRPC_SLICE_START_PTR(slice));
@@ -158,7 +169,17 @@ static void read_detail(const Google__Protobuf__Any *any, struct baton_status *s
     baton_wire_free(help);
 }
 
-void rpc_details_decode(grpc_slice bytes, struct baton_status *status)
+static void read_leader(const Google__Protobuf__Any *any, char *leader, size_t leader_bytes)
+{
+    Baton__V1__NotLeader *message = open_any(any, &baton__v1__not_leader__descriptor);
+    if (message != NULL) {
+        (void)snprintf(leader, leader_bytes, "%s", message->leader);
+    }
+    baton_wire_free(message);
+}
+
+void rpc_details_decode(grpc_slice bytes, struct baton_status *status, char *leader,
+                        size_t leader_bytes)
 {
     struct baton_bytes view = { GRPC_SLICE_START_PTR(bytes), GRPC_SLICE_LENGTH(bytes) };
     ProtobufCMessage *message = NULL;
@@ -170,6 +191,7 @@ void rpc_details_decode(grpc_slice bytes, struct baton_status *status)
     const Google__Rpc__Status *root = (const void *)message;
     for (size_t i = 0; i < root->n_details; i++) {
         read_detail(root->details[i], status);
+        read_leader(root->details[i], leader, leader_bytes);
     }
     baton_wire_free(message);
 }

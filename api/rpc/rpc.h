@@ -54,6 +54,7 @@ BATON_MUST_USE BATON_PRINTF(2, 3) struct baton_status
 struct rpc_error_details {
     const char *subject; /* FAILED_PRECONDITION: which object, "group/g1" (PreconditionFailure). */
     uint64_t retry_after_ns; /* When to try again (RetryInfo). */
+    const char *leader; /* NOT_LEADER: who is asked instead, "host:port" (baton.v1.NotLeader). */
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -235,12 +236,17 @@ void rpc_call_read_next(struct rpc_call *call);
  */
 
 struct rpc_client_options {
-    const char *target;        /* "host:port", "unix:/path", "ipv4:10.0.0.1:7070,10.0.0.2:7070". */
-    const struct rpc_tls *tls; /* Null: plain. */
-    size_t message_bytes_max;  /* [BATON_MESSAGE_BYTES_MAX] */
+    /* "host:port", "unix:/path", "ipv4:10.0.0.1:7070,10.0.0.2:7070"; or a list, "a:7070,b:7070,c:7070",
+     * of servers of which one leads.  Calls go to one of them.  When a call ends because nobody
+     * answers there, or it stops, or does not lead (NOT_LEADER), the next call goes to the next one,
+     * or to the leader that was named, also if it is not in the list.  No call is sent twice: who
+     * made it tries again. */
+    const char *target;
+    const struct rpc_tls *tls;     /* Null: plain. */
+    size_t message_bytes_max;      /* [BATON_MESSAGE_BYTES_MAX] */
     size_t send_queue_bytes_max;   /* Per stream.  [4 MiB] */
-    uint64_t keepalive_ns;         /* [20 s] */
-    uint64_t keepalive_timeout_ns; /* [10 s] */
+    uint64_t keepalive_ns;         /* [20 s; with a list 5 s] */
+    uint64_t keepalive_timeout_ns; /* [10 s; with a list 5 s] */
     uint64_t backoff_first_ns;     /* Between attempts to connect.  [200 ms] */
     uint64_t backoff_max_ns;       /* [2 s] */
     const char *user_agent;        /* Put before gRPC's own.  [none] */
@@ -252,6 +258,8 @@ BATON_MUST_USE struct baton_status rpc_client_create(const struct rpc_client_opt
 /* Cancels what is open, waits for its callbacks, frees.  Not on an rpc thread; null is fine.
  * Streams stay valid until their last unref. */
 void rpc_client_destroy(struct rpc_client *client);
+/* Whether its target is a list. */
+bool rpc_client_has_choice(const struct rpc_client *client);
 
 struct rpc_metadata {
     const char *key; /* Lower case; "-bin" at the end for bytes. */
@@ -262,7 +270,8 @@ struct rpc_metadata {
 
 struct rpc_call_options {
     uint64_t timeout_ns; /* 0: 10 s for unary calls, none for streams. */
-    bool wait_for_ready; /* Wait for a connection until the deadline rather than fail at once. */
+    /* Wait for a connection until the deadline rather than fail at once; not with a list of targets. */
+    bool wait_for_ready;
     const struct rpc_metadata *metadata;
     size_t metadata_count;
 };

@@ -83,11 +83,10 @@ void stream_batch_end(struct rpc_stream *stream)
     if (is_end) {
         stream->is_over = true;
         stream_drop_queue(stream);
-        stream->status =
-            baton_ok(&stream->failure)
-                ? client_end_status(&stream->end, stream->client, stream->call.method->name,
-                                    atomic_load(&stream->entry.is_cancelled))
-                : stream->failure;
+        stream->status = baton_ok(&stream->failure)
+                             ? client_end_status(&stream->end, stream->client, &stream->call,
+                                                 atomic_load(&stream->entry.is_cancelled))
+                             : stream->failure;
     }
     pthread_cond_broadcast(&stream->changed);
     pthread_mutex_unlock(&stream->mutex);

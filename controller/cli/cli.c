@@ -9,8 +9,15 @@
 #include <unistd.h>
 
 #include "api/base/bytes.h"
+#include "api/base/clock.h"
 #include "api/base/random.h"
 #include "baton/v1/common.pb-c.h"
+#include "baton/v1/models.pb-c.h"
+
+/* How long a controller that leads is looked for, and how: a few times at once, for the first ones asked know it. */
+static const uint64_t search_ns = 10 * BATON_NS_PER_S;
+static const uint64_t search_pause_ns = 100 * BATON_NS_PER_MS;
+enum { SEARCHES_AT_ONCE = 3 };
 
 enum cli_exit cli_connect(struct cli *cli)
 {
@@ -61,6 +68,40 @@ enum cli_exit cli_usage(const char *fmt, ...)
     return CLI_EXIT_USAGE;
 }
 
+/* Another controller may do it: nothing was done, or mutations carry a request id. */
+bool cli_is_elsewhere(const struct cli *cli, const struct baton_status *st)
+{
+    bool is_silent = st->code == BATON_UNAVAILABLE &&
+                     (st->reason == BATON_REASON_NONE || st->reason == BATON_REASON_SHUTTING_DOWN);
+    return st->reason == BATON_REASON_NOT_LEADER ||
+           (is_silent && rpc_client_has_choice(cli->client));
+}
+
+static struct rpc_result ask(struct cli *cli, const char *method, const void *request)
+{
+    struct rpc_call_options options = { .timeout_ns = cli->timeout_ns };
+    bool bounded = cli->timeout_ns != 0 && cli->timeout_ns != RPC_NO_TIMEOUT;
+    uint64_t begin_ns = baton_clock_monotonic_ns();
+    uint64_t give_up_ns = 0;
+    for (unsigned tries = 1;; tries++) {
+        uint64_t sent_ns = baton_clock_monotonic_ns();
+        struct rpc_result result = rpc_unary(cli->client, method, request, &options);
+        uint64_t now_ns = baton_clock_monotonic_ns();
+        if (give_up_ns == 0 || now_ns - sent_ns > search_ns) { /* The first of a row of failures. */
+            give_up_ns = now_ns + search_ns;
+        }
+        bool late = bounded && now_ns - begin_ns + search_pause_ns >= cli->timeout_ns;
+        if (baton_ok(&result.status) || !cli_is_elsewhere(cli, &result.status) || late ||
+            now_ns >= give_up_ns) {
+            return result;
+        }
+        options.timeout_ns = bounded ? cli->timeout_ns - (now_ns - begin_ns) : cli->timeout_ns;
+        if (tries >= SEARCHES_AT_ONCE) {
+            baton_clock_sleep_ns(search_pause_ns);
+        }
+    }
+}
+
 enum cli_exit cli_call(struct cli *cli, const char *method, const void *request, void **reply)
 {
     *reply = NULL;
@@ -70,8 +111,7 @@ enum cli_exit cli_call(struct cli *cli, const char *method, const void *request,
             return code;
         }
     }
-    struct rpc_call_options options = { .timeout_ns = cli->timeout_ns };
-    struct rpc_result result = rpc_unary(cli->client, method, request, &options);
+    struct rpc_result result = ask(cli, method, request);
     if (!baton_ok(&result.status)) {
         if (result.status.code == BATON_UNAVAILABLE && result.status.hint[0] == '\0') {
             result.status = baton_status_hint(
@@ -80,8 +120,30 @@ enum cli_exit cli_call(struct cli *cli, const char *method, const void *request,
         }
         return cli_fail(&result.status);
     }
+    cli->found_leader = true;
     *reply = result.message;
     return CLI_EXIT_OK;
+}
+
+enum cli_exit cli_stream(struct cli *cli, const char *method, const void *request,
+                         uint64_t timeout_ns, struct rpc_stream **stream)
+{
+    struct rpc_call_options options = { .timeout_ns = timeout_ns };
+    enum cli_exit code = CLI_EXIT_OK;
+    *stream = NULL;
+    if (!cli->found_leader) {
+        Baton__V1__ListModelsRequest *list =
+            baton_wire_new(&baton__v1__list_models_request__descriptor);
+        void *models = NULL;
+        list->page_size = 1;
+        code = cli_call(cli, "baton.v1.Models/List", list, &models);
+        baton_wire_free(models);
+        baton_wire_free(list);
+    }
+    if (code == CLI_EXIT_OK) {
+        *stream = rpc_stream_open(cli->client, method, request, &options, NULL, NULL);
+    }
+    return code;
 }
 
 bool cli_object(struct cli *cli, const char *otherwise, const char **kind, const char **name)

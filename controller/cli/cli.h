@@ -58,6 +58,7 @@ struct cli {
     int words_count;
 
     struct rpc_client *client; /* After cli_connect(). */
+    bool found_leader;         /* A call was answered. */
 };
 
 /* A command: 'options' adds to the common ones (may be null); 'run' gets the parsed words. */
@@ -76,9 +77,19 @@ struct cli_command {
 BATON_MUST_USE enum cli_exit cli_connect(struct cli *cli);
 
 /* One call; on failure prints it and gives the exit code, and '*reply' is null.  The reply is the
- * caller's: baton_wire_free(). */
+ * caller's: baton_wire_free().  A controller that does not lead says who does, and that one is asked;
+ * where several were named (--server a,b,c), one that cannot be reached is left for the next. */
 BATON_MUST_USE enum cli_exit cli_call(struct cli *cli, const char *method, const void *request,
                                       void **reply);
+
+/* Opens a stream for rpc_stream_next(); the caller's reference.  The controller that leads is found by a
+ * call before it, unless there was one.  On failure as cli_call(). */
+struct rpc_stream;
+BATON_MUST_USE enum cli_exit cli_stream(struct cli *cli, const char *method, const void *request,
+                                        uint64_t timeout_ns, struct rpc_stream **stream);
+
+/* Whether another controller may answer what failed with 'st'. */
+bool cli_is_elsewhere(const struct cli *cli, const struct baton_status *st);
 
 /* Prints "error: message (CODE, REASON)" and the hint; gives the exit code for it. */
 enum cli_exit cli_fail(const struct baton_status *st);

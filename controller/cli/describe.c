@@ -199,10 +199,13 @@ static void print_events(struct cli *cli, const char *object)
 {
     Baton__V1__EventsRequest *request = baton_wire_new(&baton__v1__events_request__descriptor);
     request->object = baton_wire_text(request, object);
-    struct rpc_call_options options = { .timeout_ns = 10 * BATON_NS_PER_S };
-    struct rpc_stream *stream =
-        rpc_stream_open(cli->client, "baton.v1.Fleet/Events", request, &options, NULL, NULL);
+    struct rpc_stream *stream;
+    enum cli_exit code =
+        cli_stream(cli, "baton.v1.Fleet/Events", request, 10 * BATON_NS_PER_S, &stream);
     baton_wire_free(request);
+    if (code != CLI_EXIT_OK) {
+        return;
+    }
     char lines[EVENTS_SHOWN][512];
     unsigned count = 0;
     struct rpc_next next;

@@ -163,10 +163,13 @@ static enum cli_exit watch(struct cli *cli, const char *model, Baton__V1__LagUni
     request->min_seq = min_seq;
     request->exact_seq = exact_seq;
     request->max_lag = wanted_lag(request, unit);
-    struct rpc_call_options options = { .timeout_ns = cli->timeout_ns };
-    struct rpc_stream *stream = rpc_stream_open(cli->client, "baton.v1.Admission/WatchEndpoints",
-                                                request, &options, NULL, NULL);
+    struct rpc_stream *stream;
+    enum cli_exit code =
+        cli_stream(cli, "baton.v1.Admission/WatchEndpoints", request, cli->timeout_ns, &stream);
     baton_wire_free(request);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
     struct rpc_next next;
     while ((next = rpc_stream_next(stream, RPC_NO_TIMEOUT)).kind == RPC_NEXT_MESSAGE) {
         print_change(cli, next.message);

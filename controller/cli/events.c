@@ -40,10 +40,12 @@ enum cli_exit cli_run_events(struct cli *cli)
     Baton__V1__EventsRequest *request = baton_wire_new(&baton__v1__events_request__descriptor);
     request->object = baton_wire_text(request, object);
     request->follow = cli->watch;
-    struct rpc_call_options options = { .timeout_ns = cli->timeout_ns };
-    struct rpc_stream *stream =
-        rpc_stream_open(cli->client, "baton.v1.Fleet/Events", request, &options, NULL, NULL);
+    struct rpc_stream *stream;
+    code = cli_stream(cli, "baton.v1.Fleet/Events", request, cli->timeout_ns, &stream);
     baton_wire_free(request);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
     struct rpc_next next;
     while ((next = rpc_stream_next(stream, RPC_NO_TIMEOUT)).kind == RPC_NEXT_MESSAGE) {
         print_event(cli, next.message);

@@ -20,10 +20,12 @@ static enum cli_exit watch(struct cli *cli, const struct cli_kind *kind, const c
     size_t widths[WIDTHS_MAX] = { 0 };
     void *request = baton_wire_new(baton_wire_find_message(kind->watch_request));
     cli_set_text(request, "model", cli->model);
-    struct rpc_call_options options = { .timeout_ns = cli->timeout_ns };
-    struct rpc_stream *stream =
-        rpc_stream_open(cli->client, kind->watch_method, request, &options, NULL, NULL);
+    struct rpc_stream *stream;
+    enum cli_exit code = cli_stream(cli, kind->watch_method, request, cli->timeout_ns, &stream);
     baton_wire_free(request);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
     struct rpc_next next;
     while ((next = rpc_stream_next(stream, RPC_NO_TIMEOUT)).kind == RPC_NEXT_MESSAGE) {
         void *item = cli_get_part(next.message, kind->item_field);

@@ -24,7 +24,9 @@ enum option_key {
 static const struct argp_option common_options[] = {
     { NULL, 0, NULL, 0, "Options of every command:", 100 },
     { "server", 's', "ADDRESS", 0,
-      "Controller, host:port or unix:/path (default $BATON_SERVER, else 127.0.0.1:7070)", 0 },
+      "Controller, host:port or unix:/path; several: a:7070,b:7070 (default $BATON_SERVER, else "
+      "127.0.0.1:7070)",
+      0 },
     { "agent", KEY_AGENT, "ADDRESS", 0,
       "Local agent, unix:/path (default $BATON_AGENT, else unix:/run/baton/agent.sock)", 0 },
     { "ca", KEY_CA, "FILE", 0, "Who signs the controller's certificate: use TLS", 0 },
@@ -384,9 +386,11 @@ static void print_commands(FILE *out)
     for (unsigned i = 0; i < cli_commands_count; i++) {
         (void)fprintf(out, "  %-11s %s\n", cli_commands[i].name, cli_commands[i].summary);
     }
-    (void)fprintf(out, "\n`batonctl COMMAND --help` tells more. The controller is $BATON_SERVER or "
-                       "127.0.0.1:7070.\nExit codes: 0 done, 1 refused or failed, 2 usage, 3 "
-                       "timeout, 4 unreachable, 5 degraded, 6 cannot come true.\n");
+    (void)fprintf(out,
+                  "\n`batonctl COMMAND --help` tells more. The controller is $BATON_SERVER (one or "
+                  "several, \"a:7070,b:7070\") or 127.0.0.1:7070.\nExit codes: 0 done, 1 refused "
+                  "or failed, 2 usage, 3 "
+                  "timeout, 4 unreachable, 5 degraded, 6 cannot come true.\n");
 }
 
 static const struct cli_command *find_command(const char *name)

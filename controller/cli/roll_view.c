@@ -160,20 +160,22 @@ static uint64_t newest_roll(struct cli *cli, const char *model, enum cli_exit *c
     return number;
 }
 
-static enum cli_exit follow_stream(struct follow *follow, struct rpc_stream *stream)
+/* Prints until the roll is over; else 'out' says why the stream ended, and it is not printed yet. */
+static bool follow_stream(struct follow *follow, struct rpc_stream *stream, enum cli_exit *code,
+                          struct baton_status *out)
 {
-    enum cli_exit code = CLI_EXIT_FAILED;
     bool over = false;
     struct rpc_next next = { .kind = RPC_NEXT_END };
     while (!over && (next = rpc_stream_next(stream, RPC_NO_TIMEOUT)).kind == RPC_NEXT_MESSAGE) {
         const Baton__V1__WatchRollsResponse *change = next.message;
         if (change->roll != NULL && change->roll->number == follow->number) {
             print_roll(follow, change->roll);
-            over = is_over(change->roll, follow->each_group, &code);
+            over = is_over(change->roll, follow->each_group, code);
         }
         baton_wire_free(next.message);
     }
-    return over ? code : cli_fail(&next.status);
+    *out = next.status;
+    return over;
 }
 
 static enum cli_exit follow_roll(struct cli *cli, const char *model, bool each_group)
@@ -188,12 +190,23 @@ static enum cli_exit follow_roll(struct cli *cli, const char *model, bool each_g
     Baton__V1__WatchRollsRequest *request =
         baton_wire_new(&baton__v1__watch_rolls_request__descriptor);
     request->model = baton_wire_text(request, model);
-    struct rpc_call_options options = { .timeout_ns = cli->timeout_ns };
-    struct rpc_stream *stream =
-        rpc_stream_open(cli->client, "baton.v1.Rolls/Watch", request, &options, NULL, NULL);
+    bool over = false;
+    while (!over) {
+        struct rpc_stream *stream;
+        struct baton_status st;
+        code = cli_stream(cli, "baton.v1.Rolls/Watch", request, cli->timeout_ns, &stream);
+        if (code != CLI_EXIT_OK) {
+            break;
+        }
+        over = follow_stream(&follow, stream, &code, &st);
+        rpc_stream_unref(stream);
+        if (!over && !cli_is_elsewhere(cli, &st)) {
+            code = cli_fail(&st);
+            over = true;
+        }
+        cli->found_leader = false; /* Another one leads now: the watch goes on there. */
+    }
     baton_wire_free(request);
-    code = follow_stream(&follow, stream);
-    rpc_stream_unref(stream);
     return code;
 }
 

@@ -115,10 +115,13 @@ static enum cli_exit watch(struct cli *cli, const char *model)
     Baton__V1__WatchStalenessSummaryRequest *request =
         baton_wire_new(&baton__v1__watch_staleness_summary_request__descriptor);
     request->model = baton_wire_text(request, model);
-    struct rpc_call_options options = { .timeout_ns = cli->timeout_ns };
-    struct rpc_stream *stream = rpc_stream_open(cli->client, "baton.v1.Staleness/WatchSummary",
-                                                request, &options, NULL, NULL);
+    struct rpc_stream *stream;
+    enum cli_exit code =
+        cli_stream(cli, "baton.v1.Staleness/WatchSummary", request, cli->timeout_ns, &stream);
     baton_wire_free(request);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
     struct rpc_next next;
     while ((next = rpc_stream_next(stream, RPC_NO_TIMEOUT)).kind == RPC_NEXT_MESSAGE) {
         cli_print_row(cli, &stale_view_summaries, next.message, widths);
