@@ -167,6 +167,7 @@ struct baton_status rpc_client_create(const struct rpc_client_options *options,
     client_condition_init(&client->changed);
     client->targets.open = create_channel;
     client->targets.context = client;
+    client->targets.local_only = options->tls == NULL && rpc_address_is_local(options->target);
     targets_open(&client->targets);
     rpc_loop_init(&client->loop);
     rpc_loop_start(&client->loop, "rpc-client");

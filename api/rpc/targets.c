@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/rpc/rpc.h"
+
 static struct baton_status check(const char *address)
 {
     bool is_one =
@@ -93,7 +95,9 @@ static void name(struct targets *targets, const char *leader)
 void targets_follow(struct targets *targets, uint64_t turn, const char *leader)
 {
     struct baton_status st = check(leader);
-    if (turn != targets->turn || !baton_ok(&st)) {
+    if (turn != targets->turn || !baton_ok(&st) ||
+        (targets->local_only && !rpc_address_is_local(leader))) {
+        targets_pass(targets, turn);
         return;
     }
     if (strcmp(targets_current(targets)->address, leader) == 0) { /* It knows no better. */

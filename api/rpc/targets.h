@@ -32,6 +32,8 @@ struct targets {
     bool at_named;
     uint32_t at;   /* In 'listed', while not 'at_named'. */
     uint64_t turn; /* Rises whenever another address is taken. */
+    bool
+        local_only; /* Without certificates, and told of this machine alone: no other is followed. */
     /* Makes a channel; never null. */
     grpc_channel *(*open)(const char *address, void *context);
     void *context;

@@ -125,25 +125,33 @@ enum cli_exit cli_call(struct cli *cli, const char *method, const void *request,
     return CLI_EXIT_OK;
 }
 
+/* Has the controller that leads answer something.  Who may not list models hears that from any of them: then the stream
+ * is tried where it is. */
+static struct baton_status find_leader(struct cli *cli)
+{
+    Baton__V1__ListModelsRequest *request =
+        baton_wire_new(&baton__v1__list_models_request__descriptor);
+    request->page_size = 1;
+    struct rpc_result result = ask(cli, "baton.v1.Models/List", request);
+    baton_wire_free(request);
+    baton_wire_free(result.message);
+    return result.status.code == BATON_PERMISSION_DENIED ? baton_status_ok() : result.status;
+}
+
 enum cli_exit cli_stream(struct cli *cli, const char *method, const void *request,
                          uint64_t timeout_ns, struct rpc_stream **stream)
 {
     struct rpc_call_options options = { .timeout_ns = timeout_ns };
-    enum cli_exit code = CLI_EXIT_OK;
     *stream = NULL;
     if (!cli->found_leader) {
-        Baton__V1__ListModelsRequest *list =
-            baton_wire_new(&baton__v1__list_models_request__descriptor);
-        void *models = NULL;
-        list->page_size = 1;
-        code = cli_call(cli, "baton.v1.Models/List", list, &models);
-        baton_wire_free(models);
-        baton_wire_free(list);
+        struct baton_status st = find_leader(cli);
+        if (!baton_ok(&st)) {
+            return cli_fail(&st);
+        }
+        cli->found_leader = true;
     }
-    if (code == CLI_EXIT_OK) {
-        *stream = rpc_stream_open(cli->client, method, request, &options, NULL, NULL);
-    }
-    return code;
+    *stream = rpc_stream_open(cli->client, method, request, &options, NULL, NULL);
+    return CLI_EXIT_OK;
 }
 
 bool cli_object(struct cli *cli, const char *otherwise, const char **kind, const char **name)

@@ -88,6 +88,17 @@ static const cyaml_schema_field_t audit_fields[] = {
     CYAML_FIELD_UINT("keep", CYAML_FLAG_OPTIONAL, struct controller_audit, keep), CYAML_FIELD_END
 };
 
+#define LEADERSHIP(key, flags, member, bytes)                                                      \
+    CYAML_FIELD_STRING_PTR(key, CYAML_FLAG_POINTER | (flags), struct controller_leadership,        \
+                           member, 1, bytes)
+
+static const cyaml_schema_field_t leadership_fields[] = {
+    LEADERSHIP("advertise", CYAML_FLAG_OPTIONAL, advertise, 255),
+    LEADERSHIP("lease", CYAML_FLAG_OPTIONAL, lease, 32),
+    LEADERSHIP("renew", CYAML_FLAG_OPTIONAL, renew, 32),
+    LEADERSHIP("clockSkew", CYAML_FLAG_OPTIONAL, clock_skew, 32), CYAML_FIELD_END
+};
+
 static const cyaml_schema_value_t address_schema = { CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char *,
                                                                         1, 255) };
 
@@ -110,6 +121,8 @@ static const cyaml_schema_field_t config_fields[] = {
                             audit_fields),
     CYAML_FIELD_MAPPING_PTR("access", CYAML_FLAG_OPTIONAL, struct controller_config, access,
                             access_fields),
+    CYAML_FIELD_MAPPING_PTR("leadership", CYAML_FLAG_OPTIONAL, struct controller_config, leadership,
+                            leadership_fields),
     CYAML_FIELD_MAPPING_PTR("tls", CYAML_FLAG_OPTIONAL, struct controller_config, tls, tls_fields),
     CYAML_FIELD_END
 };

@@ -7,6 +7,7 @@
  *   swapsKept: 8192                 swaps that ended and are kept for traces and estimates
  *   limits: {groups: 512, ...}      quotas; see deploy/docs/configuration.md
  *   prometheus: {url: ...}          where checks of metrics ask; deploy/docs/configuration.md
+ *   leadership: {advertise: host:port, ...}   one of several controllers; deploy/docs/leadership.md
  *   tls:                            absent: plain
  *     cert: server.crt
  *     key: server.key
@@ -27,6 +28,7 @@
 #include "controller/core/controller.h"
 #include "controller/shell/access.h"
 #include "controller/shell/audit.h"
+#include "controller/shell/leadership.h"
 #include "controller/shell/prometheus.h"
 
 struct controller_tls {
@@ -72,6 +74,13 @@ struct controller_audit {
     unsigned keep; /* 0: not given. */
 };
 
+struct controller_leadership {
+    char *advertise;
+    char *lease;
+    char *renew;
+    char *clock_skew;
+};
+
 struct controller_config {
     char **listen;
     unsigned listen_count;
@@ -85,6 +94,7 @@ struct controller_config {
     struct controller_prometheus *prometheus; /* Null: there is none. */
     struct controller_access *access;         /* Null: not given. */
     struct controller_audit *audit;           /* Null: not given. */
+    struct controller_leadership *leadership; /* Null: not given. */
 };
 
 BATON_MUST_USE struct baton_status controller_config_load(const char *path,
@@ -106,6 +116,10 @@ BATON_MUST_USE struct baton_status controller_config_audit(const struct controll
                                                            const char *store, char room[],
                                                            size_t room_bytes,
                                                            struct audit_options *out);
+/* The times of leadership, checked against each other, and the address that the others are told:
+ * 'advertise' (of the command line) where it is not null.  'config' may be null. */
+BATON_MUST_USE struct baton_status controller_config_leadership(
+    const struct controller_config *config, const char *advertise, struct leadership_options *out);
 /* Null is fine. */
 void controller_config_free(struct controller_config *config);
 

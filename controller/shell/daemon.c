@@ -16,11 +16,18 @@
 #include "controller/shell/routes.h"
 #include "controller/shell/service.h"
 #include "controller/shell/session.h"
+#include "controller/shell/standby.h"
 #include "controller/shell/summaries.h"
 #include "controller/shell/watch.h"
 
 /* A watch of a large fleet begins with all its objects at once, before the network takes the first. */
-enum { DRAIN_GRACE_S = 5, STORE_RETRY_MS = 1000, BOOKMARK_S = 10, SEND_QUEUE_BYTES_MAX = 16 << 20 };
+enum {
+    DRAIN_GRACE_S = 5,
+    STORE_RETRY_MS = 1000,
+    STANDBY_LOOK_MS = 200,
+    BOOKMARK_S = 10,
+    SEND_QUEUE_BYTES_MAX = 16 << 20
+};
 
 /* A session of each agent, and as many watches and calls as before. */
 enum { CALLS_MAX = BATON_AGENTS_MAX + 16384 };
@@ -124,6 +131,20 @@ static struct baton_status build_core(struct daemon *daemon)
     return st;
 }
 
+/* Without a core, as long as another controller leads.  Its process is well all the same, and says so of service "". */
+static void stand_by(struct daemon *daemon)
+{
+    daemon->core = NULL;
+    daemon->deferred = false;
+    daemon->rebuild = true;
+    daemon->retry_ns = baton_clock_monotonic_ns() + STANDBY_LOOK_MS * BATON_NS_PER_MS;
+    if (!daemon->stands_by) {
+        daemon->stands_by = true;
+        rpc_health_set_all(daemon->server, RPC_HEALTH_NOT_SERVING);
+        rpc_health_set(daemon->server, "", RPC_HEALTH_SERVING);
+    }
+}
+
 /* The core ran ahead of what is stored: everybody who waits is told, and the truth is read again. */
 static void rebuild(struct daemon *daemon)
 {
@@ -131,6 +152,11 @@ static void rebuild(struct daemon *daemon)
         perform_fail_all(daemon, &daemon->store_status);
         watch_end_all(daemon, &daemon->store_status);
     }
+    if (!standby_look(daemon)) {
+        stand_by(daemon);
+        return;
+    }
+    daemon->stands_by = false;
     rpc_health_set_all(daemon->server, RPC_HEALTH_NOT_SERVING);
     struct baton_status st = build_core(daemon);
     if (!baton_ok(&st)) {
@@ -148,7 +174,7 @@ static void rebuild(struct daemon *daemon)
 void daemon_step(struct daemon *daemon, struct event *event)
 {
     daemon->deferred = false;
-    if (daemon->core == NULL || daemon->rebuild) {
+    if (daemon->core == NULL || daemon->rebuild || !standby_may_act(daemon)) {
         return;
     }
     daemon->deferred = event->more;
@@ -166,10 +192,10 @@ void daemon_step(struct daemon *daemon, struct event *event)
 
 bool daemon_is_ready(struct daemon *daemon, struct rpc_call *call)
 {
-    if (daemon->core != NULL && !daemon->rebuild) {
+    if (daemon->core != NULL && !daemon->rebuild && standby_may_act(daemon)) {
         return true;
     }
-    rpc_finish(call, &daemon->store_status);
+    standby_refuse(daemon, call);
     return false;
 }
 
@@ -319,6 +345,8 @@ void daemon_run(struct daemon *daemon)
 {
     pthread_t thread;
     rpc_server_start(daemon->server);
+    struct baton_status st = standby_start(daemon);
+    baton_assert(baton_ok(&st)); /* A process that gets no thread at its start. */
     rebuild(daemon);
     if (!daemon->deposed) { /* Its first change may have been refused already. */
         loop(daemon);
@@ -327,6 +355,9 @@ void daemon_run(struct daemon *daemon)
     if (daemon->deposed) {
         perform_fail_all(daemon, &daemon->store_status);
         watch_end_all(daemon, &daemon->store_status);
+    }
+    if (daemon->leadership != NULL) { /* The next one begins while this one drains. */
+        leadership_stop(daemon->leadership);
     }
     perform_end_waits(daemon);
     if (pthread_create(&thread, NULL, drain_thread, daemon) == 0) {
@@ -384,6 +415,9 @@ struct baton_status daemon_create(const struct daemon_options *options, struct d
     if (baton_ok(&st)) {
         st = create_prometheus(daemon);
     }
+    if (baton_ok(&st)) {
+        st = standby_create(daemon);
+    }
     if (!baton_ok(&st)) {
         daemon_destroy(daemon);
         return st;
@@ -403,6 +437,7 @@ void daemon_destroy(struct daemon *daemon)
         watch_end_all(daemon, &daemon->store_status);
     }
     prometheus_destroy(daemon->prometheus);
+    leadership_close(daemon->leadership);
     /* What was posted after the loop's end still holds calls; it finds no core and lets them go. */
     daemon->core = NULL;
     while (daemon->mailbox != NULL && baton_mailbox_take(daemon->mailbox, 0, &item)) {

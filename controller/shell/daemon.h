@@ -5,6 +5,8 @@
  * What follows a transaction is performed only once it is durable; when the store refuses one, the
  * core is thrown away and rebuilt from the store (controller/core/action.h).
  *
+ * One of several controllers has a core only while it leads (standby.h).
+ *
  * Depends on: controller/core, controller/store, all of api.  Threads: the loop's, unless said otherwise.
  * Ownership: main creates and destroys the daemon; calls in tables hold a reference. */
 #ifndef CONTROLLER_SHELL_DAEMON_H
@@ -21,6 +23,7 @@
 #include "controller/core/view.h"
 #include "controller/shell/access.h"
 #include "controller/shell/audit.h"
+#include "controller/shell/leadership.h"
 #include "controller/store/store.h"
 
 struct daemon;
@@ -87,6 +90,7 @@ struct daemon_options {
     const struct prometheus_options *prometheus; /* Null: there is none. */
     const struct access *access;                 /* Null: access_default(). */
     const struct audit_options *audit;           /* Null: none is kept. */
+    const struct leadership_options *leadership; /* Null: it is the only controller of its store. */
 };
 
 struct daemon {
@@ -105,6 +109,10 @@ struct daemon {
     bool deferred;           /* The core took reports whose consequences come with its next step. */
     uint32_t deferred_count; /* Of them. */
     uint64_t retry_ns;       /* When to try to build the core again. */
+    struct leadership *leadership;     /* Null: it is alone.  standby.c */
+    uint64_t term;                     /* Of the leadership that the core acts for. */
+    char leader[LEADER_ADDRESS_BYTES]; /* Who else leads; empty: not known. */
+    bool stands_by;                    /* Another one leads, and callers were told. */
     struct baton_status store_status;
 
     uint64_t last_handle;

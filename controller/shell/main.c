@@ -35,6 +35,10 @@ static const struct argp_option options[] = {
       "Let other machines in without certificates; they may do everything "
       "(deploy/docs/security.md)",
       0 },
+    { "advertise", 'a', "ADDRESS", 0,
+      "host:port where others reach this one of several controllers, which share a store in etcd "
+      "and elect who leads (deploy/docs/leadership.md)",
+      0 },
     { "log-level", 'v', "LEVEL", 0, "error, warn, info or debug (default info)", 0 },
     { "log-json", 'j', NULL, 0, "Lines as JSON", 0 },
     { NULL, 0, NULL, 0, NULL, 0 }
@@ -45,6 +49,7 @@ struct arguments {
     const char *listen[LISTENERS_MAX];
     size_t listen_count;
     const char *store;
+    const char *advertise;
     const char *log_level;
     bool log_json;
     bool insecure;
@@ -66,6 +71,7 @@ static error_t parse_key(int key, char *argument, struct argp_state *state)
     case 'c': arguments->config = argument; return 0;
     case 'l': take_listener(arguments, argument, state); return 0;
     case 's': arguments->store = argument; return 0;
+    case 'a': arguments->advertise = argument; return 0;
     case 'v': arguments->log_level = argument; return 0;
     case 'j': arguments->log_json = true; return 0;
     case KEY_INSECURE: arguments->insecure = true; return 0;
@@ -224,6 +230,8 @@ struct settings {
     char audit_file[BATON_PATH_BYTES];
     struct rpc_tls tls;
     struct rpc_listener listeners[LISTENERS_MAX];
+    struct leadership_options leadership;
+    bool one_of_several; /* There is such a section, or --advertise. */
 };
 
 static struct baton_status read_settings(const struct arguments *arguments,
@@ -246,6 +254,11 @@ static struct baton_status read_settings(const struct arguments *arguments,
     if (baton_ok(&st)) {
         st = controller_config_audit(config, arguments->store, out->audit_file,
                                      sizeof(out->audit_file), &out->audit);
+    }
+    out->one_of_several =
+        arguments->advertise != NULL || (config != NULL && config->leadership != NULL);
+    if (baton_ok(&st) && out->one_of_several) {
+        st = controller_config_leadership(config, arguments->advertise, &out->leadership);
     }
     out->access.anonymous_roles = insecure ? out->access.local_roles : 0;
     if (use_tls) {
@@ -287,15 +300,17 @@ int main(int argc, char **argv)
         controller_config_free(config);
         return fail(&st);
     }
-    struct daemon_options daemon_options = { .store_address = arguments.store,
-                                             .listeners = settings.listeners,
-                                             .listeners_count = arguments.listen_count,
-                                             .swaps_kept = config != NULL ? config->swaps_kept : 0,
-                                             .limits = &settings.limits,
-                                             .prometheus =
-                                                 config != NULL ? &settings.prometheus : NULL,
-                                             .access = &settings.access,
-                                             .audit = &settings.audit };
+    struct daemon_options daemon_options = {
+        .store_address = arguments.store,
+        .listeners = settings.listeners,
+        .listeners_count = arguments.listen_count,
+        .swaps_kept = config != NULL ? config->swaps_kept : 0,
+        .limits = &settings.limits,
+        .prometheus = config != NULL ? &settings.prometheus : NULL,
+        .access = &settings.access,
+        .audit = &settings.audit,
+        .leadership = settings.one_of_several ? &settings.leadership : NULL
+    };
     int code = run(&daemon_options);
     controller_config_free(config);
     return code;

@@ -11,6 +11,7 @@
 #include "controller/shell/render.h"
 #include "controller/shell/service.h"
 #include "controller/shell/session.h"
+#include "controller/shell/standby.h"
 #include "controller/shell/watch.h"
 
 static struct pending *take_pending(struct daemon *daemon, uint64_t handle)
@@ -39,17 +40,20 @@ static void perform_persist(struct daemon *daemon, const struct transaction *tra
     if (baton_ok(&st)) {
         return;
     }
+    bool deposed = st.reason == BATON_REASON_STALE_EPOCH;
     baton_log_status(BATON_LOG_ERROR, "store",
-                     st.reason == BATON_REASON_STALE_EPOCH
-                         ? "another controller has the store now; this one ends"
-                         : "a change could not be stored; reading the store again",
+                     deposed ? "another controller has the store now"
+                             : "a change could not be stored; reading the store again",
                      &st);
-    if (st.reason == BATON_REASON_STALE_EPOCH) { /* Taking it back would begin a fight. */
+    bool known = st.code != BATON_DEADLINE_EXCEEDED;
+    if (deposed && daemon->leadership != NULL) {
+        st = standby_deposed(daemon);
+    } else if (deposed) { /* Taking it back would begin a fight. */
         daemon->deposed = true;
         daemon->stopping = true;
     }
-    bool known = st.code != BATON_DEADLINE_EXCEEDED;
-    if (st.code != BATON_RESOURCE_EXHAUSTED && st.code != BATON_ABORTED) {
+    if (st.code != BATON_RESOURCE_EXHAUSTED && st.code != BATON_ABORTED &&
+        st.reason != BATON_REASON_NOT_LEADER) {
         st.code = BATON_UNAVAILABLE;
         st.reason = BATON_REASON_STORE_UNAVAILABLE;
     }

@@ -11,6 +11,7 @@
 #include "controller/shell/render.h"
 #include "controller/shell/report.h"
 #include "controller/shell/service.h"
+#include "controller/shell/standby.h"
 
 /* A message on its way from an RPC thread to the loop. */
 struct arrival {
@@ -368,7 +369,7 @@ static void fill_response(const struct action_send *send, Baton__V1__SessionResp
 void session_deliver(struct daemon *daemon, const struct action_send *send)
 {
     struct session *session = find_id(daemon, send->session);
-    if (session == NULL || !session->open) {
+    if (session == NULL || !session->open || !standby_may_act(daemon)) {
         return;
     }
     Baton__V1__SessionResponse *response = baton_wire_new(&baton__v1__session_response__descriptor);

@@ -3,24 +3,11 @@
 
 import shutil
 import unittest
-import urllib.request
 
 from fleet import Fleet, Process, check_answers, free_ports, read_answers, wait_until
+from several import make_etcd, post, serves
 
 PASSWORD = "hunter2-of-etcd"
-
-
-def post(port, path, body):
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/v3/{path}", body.encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return answer.read().decode()
-
-
-def serves(port):
-    try:
-        return "cluster_id" in post(port, "maintenance/status", "{}")
-    except OSError:
-        return False
 
 
 @unittest.skipUnless(shutil.which("etcd"), "etcd is not installed (deploy/install.sh test)")
@@ -28,11 +15,8 @@ class Etcd(unittest.TestCase):
     def setUp(self):
         self.fleet = Fleet({"a": {"one": [1], "two": [1]}}, times={"retryFirst": "100ms", "retryMax": "1s"})
         self.addCleanup(self.fleet.close)
-        self.port, peer = free_ports(2)
+        self.etcd, self.port = make_etcd(self.fleet.dir)
         url = f"http://127.0.0.1:{self.port}"
-        argv = ["etcd", "--data-dir", f"{self.fleet.dir}/etcd", "--listen-client-urls", url, "--advertise-client-urls", url]
-        argv += ["--listen-peer-urls", f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}"]
-        self.etcd = Process("etcd", [*argv, "--initial-cluster", f"default=http://127.0.0.1:{peer}"], self.fleet.dir / "etcd.log")
         self.addCleanup(self.etcd.kill)
         self.etcd.start()
         wait_until("etcd serves", lambda: serves(self.port))

@@ -197,6 +197,22 @@ Test(rpc_leader, a_circle_does_no_harm)
     }
 }
 
+/* Without certificates a client of this machine's servers is not sent to another machine. */
+Test(rpc_leader, no_other_machine_is_followed_without_certificates)
+{
+    struct place places[SERVERS] = { { .leads = false } };
+    start(places, SERVERS);
+    places[0].leader = "controller.example:7070";
+    places[1].leads = true;
+    struct rpc_client *client = client_of_list(places, 2);
+    cr_assert_eq(calls_until_ok(client, 2), 2);
+    cr_assert_eq(places[0].asked, 1);
+    rpc_client_destroy(client);
+    for (int i = 0; i < SERVERS; i++) {
+        stop(&places[i]);
+    }
+}
+
 /* Lists are checked word by word; gRPC's own lists and sockets stay one target. */
 Test(rpc_leader, targets_are_checked)
 {

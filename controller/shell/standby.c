@@ -1,0 +1,101 @@
+/* standby.c -- see standby.h. */
+#include "controller/shell/standby.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "controller/shell/daemon.h"
+#include "controller/shell/leadership.h"
+
+static struct baton_status not_leader(const struct daemon *daemon)
+{
+    if (daemon->leader[0] == '\0') {
+        return baton_status_hint(baton_status_make(BATON_UNAVAILABLE, BATON_REASON_NOT_LEADER,
+                                                   "this controller does not lead, and it knows "
+                                                   "of none that does"),
+                                 "try again within the lease, or name all controllers: "
+                                 "a:7070,b:7070");
+    }
+    return baton_status_hint(baton_status_make(BATON_UNAVAILABLE, BATON_REASON_NOT_LEADER,
+                                               "this controller stands by; %s leads",
+                                               daemon->leader),
+                             "ask %.100s", daemon->leader);
+}
+
+static void look_again(struct daemon *daemon)
+{
+    daemon->store_status = not_leader(daemon);
+    daemon->rebuild = true;
+    daemon->retry_ns = 0;
+}
+
+static void changed_work(void *target, void *argument)
+{
+    struct daemon *daemon = target;
+    (void)argument;
+    bool acts = daemon->core != NULL && !daemon->rebuild;
+    if (!acts || !leadership_holds(daemon->leadership, daemon->term)) {
+        struct leadership_view view;
+        leadership_look(daemon->leadership, &view);
+        memcpy(daemon->leader, view.leader, sizeof(daemon->leader));
+        look_again(daemon);
+    }
+}
+
+static void changed(void *context)
+{
+    struct daemon *daemon = context;
+    baton_mailbox_post_sure(daemon->mailbox, changed_work, NULL);
+}
+
+struct baton_status standby_create(struct daemon *daemon)
+{
+    const struct leadership_options *options = daemon->options.leadership;
+    return options == NULL ? baton_status_ok()
+                           : leadership_open(options, daemon->options.store_address, changed,
+                                             daemon, &daemon->leadership);
+}
+
+struct baton_status standby_start(struct daemon *daemon)
+{
+    return daemon->leadership == NULL ? baton_status_ok() : leadership_start(daemon->leadership);
+}
+
+bool standby_look(struct daemon *daemon)
+{
+    struct leadership_view view;
+    if (daemon->leadership == NULL) {
+        return true;
+    }
+    leadership_look(daemon->leadership, &view);
+    memcpy(daemon->leader, view.leader, sizeof(daemon->leader));
+    daemon->term = view.term;
+    if (!view.leads) {
+        daemon->store_status = not_leader(daemon);
+    }
+    return view.leads;
+}
+
+bool standby_may_act(struct daemon *daemon)
+{
+    if (daemon->leadership == NULL || leadership_holds(daemon->leadership, daemon->term)) {
+        return true;
+    }
+    look_again(daemon);
+    return false;
+}
+
+struct baton_status standby_deposed(struct daemon *daemon)
+{
+    leadership_step_down(daemon->leadership);
+    daemon->leader[0] = '\0';
+    return not_leader(daemon);
+}
+
+void standby_refuse(struct daemon *daemon, struct rpc_call *call)
+{
+    bool named =
+        daemon->store_status.reason == BATON_REASON_NOT_LEADER && daemon->leader[0] != '\0';
+    struct rpc_error_details details = { .leader = named ? daemon->leader : NULL };
+    rpc_finish_with(call, &daemon->store_status, &details);
+}

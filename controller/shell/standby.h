@@ -1,0 +1,32 @@
+/* standby.h -- a daemon that is one of several: whether it may act now, and what it says while another one leads.
+ *
+ * Without the section 'leadership' all of it says yes.  A daemon that does not lead keeps no core: it
+ * refuses each call with NOT_LEADER and the leader's address, for what it could tell is not known to be
+ * true any more.
+ *
+ * Depends on: daemon.h, leadership.h.  Threads: the loop's. */
+#ifndef CONTROLLER_SHELL_STANDBY_H
+#define CONTROLLER_SHELL_STANDBY_H
+
+#include <stdbool.h>
+
+#include "api/base/status.h"
+
+struct daemon;
+struct rpc_call;
+
+/* Begins to seek the leadership. */
+BATON_MUST_USE struct baton_status standby_create(struct daemon *daemon);
+BATON_MUST_USE struct baton_status standby_start(struct daemon *daemon);
+
+/* Looks whether this daemon leads.  True: the core may be built, and acts for this leadership only. */
+bool standby_look(struct daemon *daemon);
+/* Whether the leadership that the core acts for holds; if not, sees to it that the loop stands by. */
+bool standby_may_act(struct daemon *daemon);
+/* The store says that somebody else leads; gives what callers are told. */
+struct baton_status standby_deposed(struct daemon *daemon);
+
+/* Finishes a call that cannot be answered now. */
+void standby_refuse(struct daemon *daemon, struct rpc_call *call);
+
+#endif /* standby.h */
