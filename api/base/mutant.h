@@ -79,6 +79,10 @@ enum {
     MUTANT_SLOTS_UNBOUNDED,   /* Grants slots that there is no room for. */
     MUTANT_CORDON_IGNORED,    /* Swaps a group that is cordoned. */
     MUTANT_CHANGE_UNMARKED,   /* Changes a group and does not store it. */
+    MUTANT_VERSION_OF_ANY,    /* Finds a version by its seq, of whatever model. */
+    MUTANT_READY_FOR_ANY,     /* Takes groups of any model for those that a request is for. */
+    MUTANT_SLEEP_OF_ALL,      /* Puts the groups of all models to sleep. */
+    MUTANT_BUDGET_OF_ALL,     /* Takes so many percent of the groups of all models. */
     MUTANT_TIMER_STUCK,       /* Asks for ever for a time that has passed. */
 
     MUTANT_COUNT

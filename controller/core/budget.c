@@ -50,7 +50,8 @@ static bool is_under_another(const struct model *model, const struct group *grou
 
 uint32_t budget_limit(const struct controller *core, const struct model *model)
 {
-    uint32_t least = policy_max_unavailable(&model->r.policy, model->groups_count);
+    uint32_t groups = MUTANT(BUDGET_OF_ALL) ? core->groups.count : model->groups_count;
+    uint32_t least = policy_max_unavailable(&model->r.policy, groups);
     uint32_t left = model->groups_under_another;
     uint32_t place = groups_first(core, model->r.name);
     for (struct group *group; left > 0 && (group = groups_at(core, place, model->r.name)) != NULL;

@@ -81,6 +81,9 @@ static struct baton_status apply_model(struct controller *core, struct call *cal
     }
     call->answer = ref_model(model);
     st = call_expects(call, model->r.revision, "the model");
+    for (uint32_t i = 0; MUTANT(SLEEP_OF_ALL) && i < core->groups.count; i++) {
+        change(core, call, core->groups.objects[i], verb);
+    }
     uint32_t place = groups_first(core, model->r.name);
     for (struct group *group;
          baton_ok(&st) && (group = groups_at(core, place, model->r.name)) != NULL; place++) {

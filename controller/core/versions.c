@@ -83,6 +83,10 @@ struct version *version_find(const struct controller *core, const char *model, u
     }
     order_key_write(key, model, seq, "");
     struct version *version = versions_at(core, index_lower_bound(&core->versions, key), model);
+    for (uint32_t i = 0; MUTANT(VERSION_OF_ANY) && i < core->versions.count; i++) {
+        struct version *other = core->versions.objects[i];
+        version = other->r.seq == seq ? other : version;
+    }
     return version != NULL && version->r.seq == seq ? version : NULL;
 }
 

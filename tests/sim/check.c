@@ -31,6 +31,7 @@ static const char *const names[CHECK_COUNT] = {
     [CHECK_ROUTER] = "router",
     [CHECK_PROGRESS] = "progress",
     [CHECK_STORE] = "store",
+    [CHECK_MODELS] = "models",
     [CHECK_TIME] = "time",
 };
 
@@ -197,37 +198,6 @@ void check_world(struct world *world)
     }
 }
 
-/* Under Barrier no answer of the new version is given while another group may still give one of the
- * old. */
-static void check_barrier(struct world *world, const struct group_model *group)
-{
-    const struct model_record *model = disk_find(&world->disk, RECORD_MODEL, "m");
-    const struct roll_record *roll = NULL;
-    char key[RECORD_KEY_BYTES];
-    if (model != NULL && model->active_roll != 0) {
-        (void)snprintf(key, sizeof(key), "m/%llu", (unsigned long long)model->active_roll);
-        roll = disk_find(&world->disk, RECORD_ROLL, key);
-    }
-    if (!world->went_back && roll != NULL && roll->to_seq == group->ticket.to_seq &&
-        (roll->barrier_stage == BARRIER_STAGE_SHUTTING ||
-         roll->barrier_stage == BARRIER_STAGE_GO)) {
-        world_break(world, CHECK_ALL_RANKS, "%s opens before its barrier does",
-                    name_of(world, group));
-    }
-    for (uint32_t i = 0; i < world->nodes_count; i++) {
-        for (uint32_t g = 0; g < world->nodes[i].groups_count; g++) {
-            const struct group_model *other = &world->nodes[i].groups[g];
-            bool same = other->ticket.open && other->ticket.bound && !other->ticket.committed &&
-                        other->ticket.to_seq == group->ticket.to_seq;
-            if (same && other->committed_seq != group->ticket.to_seq && any_open(world, other)) {
-                world_break(world, CHECK_ALL_RANKS,
-                            "%s opens at the end of a barrier while %s serves the old version",
-                            name_of(world, group), name_of(world, other));
-            }
-        }
-    }
-}
-
 void check_opened(struct world *world, struct group_model *group, struct engine_model *engine)
 {
     uint32_t place = (uint32_t)(engine - group->engines);
@@ -249,7 +219,7 @@ void check_opened(struct world *world, struct group_model *group, struct engine_
         check_routers_told(world, group, name);
     }
     if (group->ticket.open && group->ticket.barrier && group->ticket.committed) {
-        check_barrier(world, group);
+        check_barrier(world, &group->ticket, name);
     }
     for (uint32_t e = 0; e < group->engines_count; e++) {
         const struct engine_model *other = &group->engines[e];
@@ -318,6 +288,7 @@ void check_op(struct world *world, struct node *node, const struct agent_op *op)
     const struct engine_model *engine = &group->engines[op->engine.engine];
     char label[BATON_NAME_BYTES];
     (void)snprintf(label, sizeof(label), "%llu", (unsigned long long)group->journal_seq);
+    check_models_op(world, &node->groups_config[op->engine.group], op);
     if (op->kind == AGENT_OP_PAUSE) {
         check_drained(world, group, name_of(world, group));
     } else if (op->kind == AGENT_OP_UPDATE) {
@@ -384,7 +355,8 @@ static bool can_restore(const struct node *node, const struct group_model *group
     return true;
 }
 
-static uint32_t open_swaps(const struct world *world)
+/* Of one model. */
+static uint32_t open_swaps(const struct world *world, uint32_t model)
 {
     uint32_t open = 0;
     for (uint32_t i = 0; i < world->nodes_count; i++) {
@@ -392,7 +364,8 @@ static uint32_t open_swaps(const struct world *world)
             const struct open_ticket *ticket = &world->nodes[i].groups[g].ticket;
             const struct group_record *record =
                 disk_find(&world->disk, RECORD_GROUP, world->nodes[i].groups_config[g].name);
-            bool counts = g < world->nodes[i].led_count && (record == NULL || !record->retired);
+            bool counts = g < world->nodes[i].led_count && (record == NULL || !record->retired) &&
+                          model_of_name(world->nodes[i].groups_config[g].model) == model;
             open += counts && ticket->open && !ticket->rejoin && !ticket->barrier;
         }
     }
@@ -462,9 +435,11 @@ static void on_accept(struct world *world, struct node *node, struct group_model
     }
     struct ticket_book *book = check_ticket_book(world, ticket->uid);
     book->accepted = true;
-    if (!ticket->barrier && open_swaps(world) > world->max_unavailable_ever) {
+    uint32_t model = model_of_group(world, name_of(world, group));
+    uint32_t most = world->models[model].max_unavailable_ever;
+    if (!ticket->barrier && open_swaps(world, model) > most) {
         world_break(world, CHECK_BUDGET, "%s swaps as one of %u at the same time; %u may be away",
-                    name_of(world, group), open_swaps(world), world->max_unavailable_ever);
+                    name_of(world, group), open_swaps(world, model), most);
     }
 }
 
@@ -529,6 +504,12 @@ static void on_resolved(struct world *world, struct group_model *group,
     memset(group->committed_lives, 0, sizeof(group->committed_lives));
 }
 
+static void saw_seq(struct node *node, const char *model, uint64_t seq)
+{
+    uint64_t *top = &node->top_seq[model_of_name(model)];
+    *top = seq > *top ? seq : *top;
+}
+
 static void on_commit(struct world *world, struct node *node, struct group_model *group,
                       const struct journal_record *record)
 {
@@ -553,7 +534,7 @@ static void on_commit(struct world *world, struct node *node, struct group_model
     for (uint32_t e = 0; e < group->engines_count && e < record->commit.members.count; e++) {
         group->committed_lives[e] = check_life(record->commit.members.incarnations[e]);
     }
-    node->top_seq = group->committed_seq > node->top_seq ? group->committed_seq : node->top_seq;
+    saw_seq(node, node->groups_config[group - node->groups].model, group->committed_seq);
     check_commit_engines(world, group);
 }
 
@@ -638,8 +619,7 @@ static void on_node_record(struct world *world, struct node *node,
         }
         node->epoch = record->epoch;
     } else if (record->kind == JOURNAL_SEQ) {
-        node->top_seq =
-            record->seq.version.seq > node->top_seq ? record->seq.version.seq : node->top_seq;
+        saw_seq(node, record->seq.model, record->seq.version.seq);
     }
 }
 
@@ -665,6 +645,7 @@ static void on_intent(struct world *world, struct group_model *group,
 void check_journal(struct world *world, struct node *node, const struct journal_record *record)
 {
     struct group_model *group = record->group[0] != '\0' ? node_part(node, record->group) : NULL;
+    check_models_journal(world, node, record);
     if (group == NULL) {
         on_node_record(world, node, record);
     } else if (record->kind == JOURNAL_ACCEPT) {

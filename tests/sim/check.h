@@ -34,6 +34,7 @@ enum check {
     CHECK_ROUTER,      /* Routers acknowledge before a pause, and are told of each way back. */
     CHECK_PROGRESS,    /* Once faults cease, everything converges. */
     CHECK_STORE,       /* Store, core and rebuilt core agree. */
+    CHECK_MODELS,      /* Nothing of one model reaches the other. */
     CHECK_TIME,        /* No core asks for a time that has passed, for ever. */
     CHECK_COUNT
 };
@@ -51,11 +52,14 @@ void check_obeyed(struct world *world, const struct node *node, struct group_mod
                   uint64_t step);
 /* A gate was just opened in truth. */
 void check_opened(struct world *world, struct group_model *group, struct engine_model *engine);
+/* Within a barrier it was just opened: no answer of the new version is given while another group may
+ * still give one of the old. */
+void check_barrier(struct world *world, const struct open_ticket *ticket, const char *name);
 /* How far its engines are asleep was written. */
 void check_slept(struct world *world, struct group_model *group,
                  const struct journal_record *record);
-/* A client is told that all who are to sleep do. */
-void check_asleep(struct world *world);
+/* A client is told that all of its model who are to sleep do. */
+void check_asleep(struct world *world, uint32_t model);
 /* What routers are asked, and how far that came before a pause, or before it is over. */
 void check_hooks_accepted(struct open_ticket *open, const struct agent_ticket *ticket);
 void check_hook_called(struct world *world, const struct node *node,
@@ -80,13 +84,15 @@ void check_committed(struct world *world, struct head *head, const struct transa
 void check_send(struct world *world, struct head *head, const struct action_send *send);
 /* After each step of a controller. */
 void check_head(struct world *world, struct head *head);
+/* A state of a group in which it answers requests. */
+bool check_serves(enum group_state state);
 /* Why it says that a group waits. */
 void check_reason(struct world *world, const struct head *head, const struct group_record *group,
                   const struct group_status *status);
 /* What it shows of staleness, and of who is ready. */
 void check_lag(struct world *world, const struct group_record *group,
                const struct group_status *status);
-void check_summary(struct world *world, const struct head *head);
+void check_summary(struct world *world, const struct head *head, uint32_t of);
 void check_admission(struct world *world, const struct head *head,
                      const struct group_record *group);
 /* A session was sent to the groups of this version. */
@@ -98,12 +104,28 @@ void check_status(struct world *world, const struct node *node,
 void check_heard(struct head *head, uint32_t node, const struct event *event, uint64_t now_ns);
 /* A controller answered a client with success. */
 void check_answer(struct world *world, const struct call *call, const struct action_reply *reply);
+/* Nothing of one model reaches the other: versions, tickets, verbs, answers, slots. */
+void check_models_sent(struct world *world, const struct action_send *send);
+void check_models_op(struct world *world, const struct agent_group_config *config,
+                     const struct agent_op *op);
+void check_models_told(struct world *world, const struct agent_group_report *report);
+void check_models_journal(struct world *world, const struct node *node,
+                          const struct journal_record *record);
+/* A controller begins a step; and what it stores in it. */
+void check_models_asked(const struct world *world, struct head *head, const struct event *event);
+void check_models_stored(struct world *world, const struct head *head,
+                         const struct transaction *transaction);
+void check_models_answer(struct world *world, const struct call *call,
+                         const struct object_ref *object);
+void check_models_refused(const struct world *world, const struct call *call);
+void check_models_shown(struct world *world, const struct head *head);
 /* All quiet: everything must have converged.  Returns true, or false and why not yet. */
 bool check_converged(struct world *world, char *why, size_t why_bytes);
 /* All quiet without an operator: whatever waits says truly why. */
 void check_quiet(struct world *world);
-/* Our own reckoning of groups that are away; 'max': what the policy allows. */
-uint32_t check_away(const struct world *world, const struct head *head, uint32_t *max);
+/* Our own reckoning of groups of one model that are away; 'max': what the policy allows. */
+uint32_t check_away(const struct world *world, const struct head *head, uint32_t model,
+                    uint32_t *max);
 
 /* By our own reckoning of what this controller was told. */
 bool check_sleeps(const struct world *world, const struct head *head,

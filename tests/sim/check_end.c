@@ -25,6 +25,7 @@ static bool group_converged(struct world *world, const struct node *node, uint32
 {
     const struct group_model *group = &node->groups[g];
     const char *name = node->groups_config[g].name;
+    uint32_t final = world->models[model_of_name(node->groups_config[g].model)].final;
     if (group->ticket.open) {
         return not_yet(why, why_bytes, name, "has an open ticket");
     }
@@ -32,12 +33,12 @@ static bool group_converged(struct world *world, const struct node *node, uint32
         if (!engine_is_open(world, &group->engines[e]) || group->engines[e].paused) {
             return not_yet(why, why_bytes, name, "does not serve");
         }
-        if (!holds_content(&group->engines[e], world->final)) {
+        if (!holds_content(&group->engines[e], final)) {
             return not_yet(why, why_bytes, name, "does not hold the newest version");
         }
     }
     const struct group_record *record = disk_find(&world->disk, RECORD_GROUP, name);
-    if (record == NULL || record->ticket_open || group->committed != world->final ||
+    if (record == NULL || record->ticket_open || group->committed != final ||
         record->committed_seq != group->committed_seq) {
         return not_yet(why, why_bytes, name, "is not known to have committed the newest version");
     }
@@ -82,30 +83,33 @@ static bool is_stranded(struct world *world, const char *name)
 
 bool check_converged(struct world *world, char *why, size_t why_bytes)
 {
-    const struct model_record *model = disk_find(&world->disk, RECORD_MODEL, "m");
-    bool stranded = false;
+    bool stranded[SIM_MODELS] = { false };
     if (world_lead(world) == NULL) {
         return not_yet(why, why_bytes, "the controller", "is down");
     }
-    if (world->final == 0 || world->versions[world->final].seq == 0) {
-        return not_yet(why, why_bytes, "the last publish", "is not done");
+    for (uint32_t model = 0; model < world->models_count; model++) {
+        uint32_t final = world->models[model].final;
+        if (final == 0 || world->versions[final].seq == 0) {
+            return not_yet(why, why_bytes, "the last publish", "is not done");
+        }
     }
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         for (uint32_t g = 0; g < world->nodes[i].groups_count; g++) {
             const struct node *node = &world->nodes[i];
             if (is_stranded(world, node->groups_config[g].name)) {
-                stranded = true;
+                stranded[model_of_name(node->groups_config[g].model)] = true;
             } else if (!group_converged(world, node, g, why, why_bytes)) {
                 add_reason(world, why, why_bytes);
                 return false;
             }
         }
     }
-    if (stranded) {
-        return true; /* Its roll goes on and says why. */
-    }
-    if (model->active_roll != 0 || model->promoted_seq != model->newest_seq) {
-        return not_yet(why, why_bytes, "the roll", "has not ended");
+    for (uint32_t i = 0; i < world->models_count; i++) {
+        const struct model_record *model = model_stored(&world->disk, i);
+        bool ended = model->active_roll == 0 && model->promoted_seq == model->newest_seq;
+        if (!ended && !stranded[i]) { /* Else its roll goes on and says why. */
+            return not_yet(why, why_bytes, "the roll", "has not ended");
+        }
     }
     return true;
 }

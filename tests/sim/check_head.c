@@ -10,22 +10,6 @@
 
 enum { LOOK_EVERY = 4, COMPARE_EVERY = 16 };
 
-static const struct model_record *model_of(const struct disk *disk)
-{
-    return disk_find(disk, RECORD_MODEL, "m");
-}
-
-static const struct roll_record *active_roll(const struct disk *disk)
-{
-    const struct model_record *model = model_of(disk);
-    char key[RECORD_KEY_BYTES];
-    if (model == NULL || model->active_roll == 0) {
-        return NULL;
-    }
-    (void)snprintf(key, sizeof(key), "m/%llu", (unsigned long long)model->active_roll);
-    return disk_find(disk, RECORD_ROLL, key);
-}
-
 static struct known_group *known_of(struct head *head, const char *group)
 {
     uint32_t number = (uint32_t)(group[1] - '0');
@@ -34,18 +18,12 @@ static struct known_group *known_of(struct head *head, const char *group)
 
 /* --- what it was told --- */
 
-static bool is_serving(enum group_state state)
-{
-    return state == GROUP_STATE_SERVING || state == GROUP_STATE_STAGING ||
-           state == GROUP_STATE_STAGED || state == GROUP_STATE_STAGE_FAILED;
-}
-
 static void hear_groups(struct head *head, const struct group_report *groups, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct known_group *known = known_of(head, groups[i].group);
         known->known = true;
-        known->serves = groups[i].gate_open && is_serving(groups[i].state);
+        known->serves = groups[i].gate_open && check_serves(groups[i].state);
         known->out = groups[i].state == GROUP_STATE_OUT;
         known->committed_seq = groups[i].committed_seq;
         memcpy(known->ticket_uid, groups[i].ticket_uid, sizeof(known->ticket_uid));
@@ -100,13 +78,18 @@ static uint32_t allowed_of(uint32_t count, bool is_percent, uint32_t groups)
     return is_percent && allowed == 0 ? 1 : allowed;
 }
 
+static bool is_group_of(const struct kept_record *kept, uint32_t model)
+{
+    return kept->kind == RECORD_GROUP && model_of_name(kept->body.group.model) == model;
+}
+
 /* What a ticket was issued under binds while it is open. */
-static uint32_t strictest(const struct world *world, uint32_t groups, uint32_t max)
+static uint32_t strictest(const struct world *world, uint32_t model, uint32_t groups, uint32_t max)
 {
     for (size_t i = 0; i < world->disk.count; i++) {
         const struct kept_record *kept = &world->disk.kept[i];
         const struct ticket_record *ticket = &kept->body.group.ticket;
-        if (kept->kind == RECORD_GROUP && kept->body.group.ticket_open) {
+        if (is_group_of(kept, model) && kept->body.group.ticket_open) {
             uint32_t allowed =
                 allowed_of(ticket->max_unavailable, ticket->max_unavailable_is_percent, groups);
             max = allowed < max ? allowed : max;
@@ -115,22 +98,23 @@ static uint32_t strictest(const struct world *world, uint32_t groups, uint32_t m
     return max;
 }
 
-uint32_t check_away(const struct world *world, const struct head *head, uint32_t *max)
+uint32_t check_away(const struct world *world, const struct head *head, uint32_t model,
+                    uint32_t *max)
 {
-    const struct model_record *model = model_of(&world->disk);
+    const struct model_record *record = model_stored(&world->disk, model);
     uint32_t away = 0;
     uint32_t groups = 0;
     for (size_t i = 0; i < world->disk.count; i++) {
         const struct kept_record *kept = &world->disk.kept[i];
-        if (kept->kind == RECORD_GROUP) {
+        if (is_group_of(kept, model)) {
             groups += !kept->body.group.retired && !check_sleeps(world, head, &kept->body.group);
             away += is_away(world, head, &kept->body.group);
         }
     }
-    *max = model == NULL ? 0
-                         : allowed_of(model->policy.max_unavailable,
-                                      model->policy.max_unavailable_is_percent, groups);
-    *max = strictest(world, groups, *max);
+    *max = record == NULL ? 0
+                          : allowed_of(record->policy.max_unavailable,
+                                       record->policy.max_unavailable_is_percent, groups);
+    *max = strictest(world, model, groups, *max);
     return away;
 }
 
@@ -270,10 +254,11 @@ static void check_model_op(struct world *world, const struct head *head,
 
 static bool is_needed(const struct world *world, const struct version_record *version)
 {
-    const struct model_record *model = model_of(&world->disk);
+    uint32_t of = model_of_name(version->model);
+    const struct model_record *model = model_stored(&world->disk, of);
     for (size_t i = 0; i < world->disk.count; i++) {
         const struct group_record *group = &world->disk.kept[i].body.group;
-        if (world->disk.kept[i].kind == RECORD_GROUP && !group->retired &&
+        if (is_group_of(&world->disk.kept[i], of) && !group->retired &&
             (group->committed_seq == version->seq ||
              (group->ticket_open &&
               (group->ticket.to_seq == version->seq || group->ticket.from_seq == version->seq)))) {
@@ -291,13 +276,14 @@ static void check_version_op(struct world *world, const struct version_record *o
         return;
     }
     /* What only a lost store knew may be given again; what an agent has seen may not (rule 5). */
-    uint64_t top = world->went_back ? 0 : world->top_seq;
+    uint32_t of = model_of_name(new->model);
+    uint64_t top = world->went_back ? 0 : world->models[of].top_seq;
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         const struct node *node = &world->nodes[i];
         bool known = disk_find(&world->disk, RECORD_AGENT, node->config.agent) != NULL;
-        top = known && node->top_seq > top ? node->top_seq : top;
+        top = known && node->top_seq[of] > top ? node->top_seq[of] : top;
     }
-    const struct model_record *model = model_of(&world->disk);
+    const struct model_record *model = model_stored(&world->disk, of);
     if (new->seq <= top || (model != NULL && new->seq <= model->newest_seq)) {
         world_break(world, CHECK_MONOTONE, "seq %llu is given again; %llu was seen",
                     (unsigned long long)new->seq, (unsigned long long)top);
@@ -328,7 +314,7 @@ static void check_roll_op(struct world *world, struct head *head, const struct r
     if (goes_on && !head->in_request) {
         world_break(world, CHECK_INTENT, "a paused roll goes on without a verb");
     }
-    const struct roll_record *active = active_roll(&world->disk);
+    const struct roll_record *active = model_roll(&world->disk, model_of_name(new->model));
     if (old == NULL && new->cause == ROLL_CAUSE_PUBLISH && active != NULL &&
         active->state == ROLL_STATE_PAUSED &&new->state != ROLL_STATE_PAUSED) {
         world_break(world, CHECK_INTENT, "a publish lifts the operator's pause");
@@ -358,6 +344,7 @@ void check_transaction(struct world *world, struct head *head,
             check_roll_op(world, head, old, op->record.body);
         }
     }
+    check_models_stored(world, head, transaction);
 }
 
 static void check_completed(struct world *world, struct head *head, const struct roll_record *roll)
@@ -368,8 +355,8 @@ static void check_completed(struct world *world, struct head *head, const struct
         bool swaps = group->ticket_open && !group->ticket.rejoin;
         bool apart = group->retired || check_sleeps(world, head, group) ||
                      ((group->cordoned || group->pinned) && !swaps);
-        if (kept->kind == RECORD_GROUP && !apart && !is_on(head, group, roll->to_seq) &&
-            known_of(head, kept->body.group.name)->known &&
+        if (is_group_of(kept, model_of_name(roll->model)) && !apart &&
+            !is_on(head, group, roll->to_seq) && known_of(head, kept->body.group.name)->known &&
             world->now_ns < known_of(head, kept->body.group.name)->heard_ns + LEASE_NS) {
             world_break(world, CHECK_REASON, "a roll to v%llu is completed; %s reported v%llu%s",
                         (unsigned long long)roll->to_seq, kept->body.group.name,
@@ -392,12 +379,14 @@ static void check_verb(struct world *world, const char *request_id)
 }
 
 /* Slots that are held, by the store: a client that died gives its own back when its lease is over. */
-static void check_slots(struct world *world)
+static void check_slots(struct world *world, const char *model)
 {
     uint64_t held = 0;
     for (size_t i = 0; i < world->disk.count; i++) {
         const struct kept_record *kept = &world->disk.kept[i];
-        held += kept->kind == RECORD_SLOT_LEASE ? kept->body.slot_lease.held : 0;
+        const struct slot_lease_record *lease = &kept->body.slot_lease;
+        held +=
+            kept->kind == RECORD_SLOT_LEASE && strcmp(lease->model, model) == 0 ? lease->held : 0;
     }
     if (held > SIM_SLOTS_HELD) {
         world_break(world, CHECK_ADMISSION, "%llu slots are held; at most %d may be",
@@ -405,10 +394,17 @@ static void check_slots(struct world *world)
     }
 }
 
-/* The first time that a ticket is stored: with it, 'away' groups are away of the 'max' that may be. */
+/* Groups of one model that are away, and how many may be. */
+struct room {
+    uint32_t away;
+    uint32_t max;
+};
+
+/* The first time that a ticket is stored: with it, so many of its model are away. */
 static void check_ticket_stored(struct world *world, const struct group_record *group,
-                                uint32_t away, uint32_t max)
+                                const struct room *room)
 {
+    uint32_t away = room->away, max = room->max;
     if (!group->ticket_open) {
         return;
     }
@@ -423,19 +419,23 @@ static void check_ticket_stored(struct world *world, const struct group_record *
 
 void check_committed(struct world *world, struct head *head, const struct transaction *transaction)
 {
-    uint32_t max = 0;
-    uint32_t away = check_away(world, head, &max);
-    world->max_unavailable_ever =
-        max > world->max_unavailable_ever ? max : world->max_unavailable_ever;
+    struct room rooms[SIM_MODELS];
+    for (uint32_t model = 0; model < world->models_count; model++) {
+        struct room *room = &rooms[model];
+        uint32_t *ever = &world->models[model].max_unavailable_ever;
+        room->away = check_away(world, head, model, &room->max);
+        *ever = room->max > *ever ? room->max : *ever;
+    }
     for (size_t i = 0; i < transaction->ops_count; i++) {
         const struct record_op *op = &transaction->ops[i];
         if (op->remove) {
             continue;
         }
         if (op->record.kind == RECORD_SLOT_LEASE) {
-            check_slots(world);
+            check_slots(world, ((const struct slot_lease_record *)op->record.body)->model);
         } else if (op->record.kind == RECORD_GROUP) {
-            check_ticket_stored(world, op->record.body, away, max);
+            const struct group_record *group = op->record.body;
+            check_ticket_stored(world, group, &rooms[model_of_name(group->model)]);
         } else if (op->record.kind == RECORD_ROLL) {
             const struct roll_record *roll = op->record.body;
             if (head->completes && roll->state == ROLL_STATE_COMPLETED) {
@@ -451,6 +451,7 @@ void check_committed(struct world *world, struct head *head, const struct transa
 
 void check_send(struct world *world, struct head *head, const struct action_send *send)
 {
+    check_models_sent(world, send);
     if (send->kind == SEND_TICKET) {
         const struct ticket_record *ticket = send->message.ticket.ticket;
         if (ticket->resolve) {
@@ -483,6 +484,7 @@ void check_answer(struct world *world, const struct call *call, const struct act
     if (keeps && disk_find(&world->disk, RECORD_REQUEST, call->request_id) == NULL) {
         world_break(world, CHECK_INTENT, "a call is answered, and nothing of it is stored");
     }
+    check_models_answer(world, call, &reply->object);
     if (call->kind == REQUEST_SESSION_RESOLVE) {
         check_session(world, call, reply->object.number);
     }
@@ -496,155 +498,11 @@ void check_answer(struct world *world, const struct call *call, const struct act
         world_break(world, CHECK_INTENT, "a publish is answered and is not stored");
     }
     model->acked = true;
-    world->newest = call->publish;
-    world->top_seq = model->seq > world->top_seq ? model->seq : world->top_seq;
+    uint64_t *top = &world->models[call->model].top_seq;
+    *top = model->seq > *top ? model->seq : *top;
 }
 
 /* --- what it shows --- */
-
-static bool has_session(const struct world *world, const struct head *head, uint32_t node)
-{
-    for (uint32_t i = 0; i < SIM_WIRES; i++) {
-        const struct wire *wire = &world->wires[i];
-        if (wire->id != 0 && wire->node == node && wire->head == head->index &&
-            wire->head_life == head->life && wire->head_open && wire->hello_seen) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* What a blocked reason is judged by. */
-struct scene {
-    const struct world *world;
-    const struct head *head;
-    const struct model_record *model;
-    const struct roll_record *roll; /* The active one; null: none. */
-    uint32_t node;
-    const struct group_record *group;
-    const struct group_status *status;
-};
-
-static bool budget_is_full(const struct scene *scene)
-{
-    uint32_t max = 0;
-    return check_away(scene->world, scene->head, &max) >= max;
-}
-
-static bool roll_is_paused(const struct scene *scene)
-{
-    return scene->roll != NULL && scene->roll->state == ROLL_STATE_PAUSED;
-}
-
-static bool model_is_suspended(const struct scene *scene)
-{
-    return scene->model != NULL && scene->model->suspended;
-}
-
-static bool model_is_held(const struct scene *scene)
-{
-    return scene->model != NULL && scene->model->held;
-}
-
-static bool floors_are_unknown(const struct scene *scene)
-{
-    const struct cluster_record *cluster =
-        disk_find(&scene->world->disk, RECORD_CLUSTER, "cluster");
-    return cluster != NULL && cluster->floors_pending;
-}
-
-static bool agent_is_unknown(const struct scene *scene)
-{
-    return scene->status->report == NULL || !has_session(scene->world, scene->head, scene->node);
-}
-
-/* Or its agent has not heard yet that it no longer is. */
-static bool group_is_cordoned(const struct scene *scene)
-{
-    const struct group_report *report = scene->status->report;
-    bool told = report != NULL && strcmp(report->blocked, "GROUP_CORDONED") == 0;
-    return scene->group->cordoned || scene->group->returning || told;
-}
-
-/* Likewise. */
-static bool group_is_asleep(const struct scene *scene)
-{
-    const struct group_report *report = scene->status->report;
-    bool told = report != NULL && strcmp(report->blocked, "GROUP_ASLEEP") == 0;
-    return scene->group->asleep || told;
-}
-
-static bool group_is_pinned(const struct scene *scene)
-{
-    return scene->group->pinned;
-}
-
-static bool live_is_impossible(const struct scene *scene)
-{
-    const struct group_report *report = scene->status->report;
-    bool live = scene->model != NULL && scene->model->policy.swap.mode == POLICY_MODE_LIVE;
-    bool one = report != NULL && report->engines_count == 1;
-    const struct node *node = &scene->world->nodes[scene->node];
-    for (uint32_t g = 0; g < node->led_count; g++) {
-        bool same = strcmp(node->groups_config[g].name, scene->group->name) == 0;
-        one = one && !(same && node->groups_config[g].followers_count > 0);
-    }
-    one = one && report->engines[0].reachable; /* Else nobody knows what it can. */
-    return live && !(one && strcmp(report->engines[0].way_in, "plugin") == 0 && !report->advisory);
-}
-
-static bool router_failed(const struct scene *scene)
-{
-    const char *uid = scene->group->last_swap.ticket_uid;
-    return check_ticket_book((struct world *)scene->world, uid)->router_failed;
-}
-
-/* By reason; null: the agent's own word, or not judged. */
-static bool (*const truths[BLOCKED_REASONS_END])(const struct scene *scene) = {
-    [BLOCKED_BUDGET_FULL] = budget_is_full,
-    [BLOCKED_ROLL_PAUSED] = roll_is_paused,
-    [BLOCKED_MODEL_SUSPENDED] = model_is_suspended,
-    [BLOCKED_MODEL_HELD] = model_is_held,
-    [BLOCKED_STORE_FLOORS_UNKNOWN] = floors_are_unknown,
-    [BLOCKED_AGENT_UNKNOWN] = agent_is_unknown,
-    [BLOCKED_GROUP_CORDONED] = group_is_cordoned,
-    [BLOCKED_GROUP_PINNED] = group_is_pinned,
-    [BLOCKED_GROUP_ASLEEP] = group_is_asleep,
-    [BLOCKED_LIVE_IMPOSSIBLE] = live_is_impossible,
-    [BLOCKED_ROUTER_NOT_DRAINED] = router_failed,
-};
-
-static bool is_true(const struct world *world, const struct head *head,
-                    const struct group_record *group, const struct group_status *status)
-{
-    struct scene scene = { world, head,  model_of(&world->disk), active_roll(&world->disk), 0,
-                           group, status };
-    scene.node = (uint32_t)(group->name[1] - '0') / SIM_GROUPS;
-    bool (*truth)(const struct scene *) = truths[status->blocked_reason];
-    return truth == NULL || truth(&scene);
-}
-
-void check_reason(struct world *world, const struct head *head, const struct group_record *group,
-                  const struct group_status *status)
-{
-    const struct roll_record *roll = active_roll(&world->disk);
-    cover(COVER_BLOCKED, (uint32_t)status->blocked_reason);
-    bool behind = roll != NULL && status->committed_seq != roll->to_seq;
-    if (status->blocked_reason == BLOCKED_NONE && behind && !group->ticket_open &&
-        status->report != NULL && is_serving(status->state) && status->report->gate_open) {
-        world_break(world, CHECK_REASON, "%s waits for nothing", group->name);
-    }
-    if (!is_true(world, head, group, status)) {
-        world_break(world, CHECK_REASON, "%s is said to wait for %s, which is not so", group->name,
-                    words_get(&words_blocked, (uint32_t)status->blocked_reason));
-    }
-    /* Known and open: a canary that a new policy ended is named without a word for a while. */
-    bool known = status->blocked_reason == BLOCKED_CANARY_HOLD;
-    if (status->blocked_reason != BLOCKED_NONE && status->blocked_message[0] == '\0' && !known) {
-        world_break(world, CHECK_REASON, "%s waits for %s without a word", group->name,
-                    words_get(&words_blocked, (uint32_t)status->blocked_reason));
-    }
-}
 
 static void compare(struct world *world, enum record_kind kind, const void *body, size_t bytes)
 {
@@ -678,10 +536,13 @@ void check_head(struct world *world, struct head *head)
     if (head->deposed || !view_is_started(head->core)) {
         return;
     }
-    const struct model_record *model = model_of(&world->disk);
-    if (!world->went_back && model != NULL && model->newest_seq < world->top_seq) {
-        world_break(world, CHECK_INTENT, "v%llu was acknowledged; the store ends with v%llu",
-                    (unsigned long long)world->top_seq, (unsigned long long)model->newest_seq);
+    for (uint32_t i = 0; i < world->models_count && !world->went_back; i++) {
+        const struct model_record *model = model_stored(&world->disk, i);
+        uint64_t top = world->models[i].top_seq;
+        if (model != NULL && model->newest_seq < top) {
+            world_break(world, CHECK_INTENT, "v%llu was acknowledged; the store ends with v%llu",
+                        (unsigned long long)top, (unsigned long long)model->newest_seq);
+        }
     }
     if (world->steps % LOOK_EVERY != 0) {
         return;
@@ -695,5 +556,8 @@ void check_head(struct world *world, struct head *head)
         check_lag(world, group, &status);
         check_admission(world, head, group);
     }
-    check_summary(world, head);
+    for (uint32_t i = 0; i < world->models_count; i++) {
+        check_summary(world, head, i);
+    }
+    check_models_shown(world, head);
 }

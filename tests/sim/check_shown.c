@@ -5,19 +5,14 @@
 #include "tests/sim/check.h"
 #include "tests/sim/verbs.h"
 
-static const struct model_record *model_of(const struct disk *disk)
-{
-    return disk_find(disk, RECORD_MODEL, "m");
-}
-
 /* Publishes from the newest version down to 'served', parent by parent; false: not on that way. */
-static bool count_publishes(const struct world *world, uint64_t newest, uint64_t served,
-                            uint64_t *out)
+static bool count_publishes(const struct world *world, const struct model_record *model,
+                            uint64_t served, uint64_t *out)
 {
-    uint64_t at = newest;
+    uint64_t at = model->newest_seq;
     *out = 0;
     while (at != 0 && at != served) {
-        uint32_t content = content_of_seq(world, at);
+        uint32_t content = content_of_seq(world, model_of_name(model->name), at);
         at = content != 0 ? world->versions[content].parent : 0;
         ++*out;
     }
@@ -33,14 +28,15 @@ static uint64_t above(uint64_t from, uint64_t to)
 void check_lag(struct world *world, const struct group_record *group,
                const struct group_status *status)
 {
-    const struct model_record *model = model_of(&world->disk);
-    uint32_t content = content_of_seq(world, status->committed_seq);
+    uint32_t of = model_of_name(group->model);
+    const struct model_record *model = model_stored(&world->disk, of);
+    uint32_t content = content_of_seq(world, of, status->committed_seq);
     uint64_t publishes = 0;
     if (world->went_back || model == NULL || content == 0 ||
         disk_find(&world->disk, RECORD_VERSION, world->versions[content].uid) == NULL) {
         return;
     }
-    bool related = count_publishes(world, model->newest_seq, status->committed_seq, &publishes);
+    bool related = count_publishes(world, model, status->committed_seq, &publishes);
     enum lag_relation relation = !related         ? LAG_RELATION_UNRELATED
                                  : publishes == 0 ? LAG_RELATION_CURRENT
                                                   : LAG_RELATION_BEHIND;
@@ -51,7 +47,8 @@ void check_lag(struct world *world, const struct group_record *group,
                     (unsigned long long)model->newest_seq, (int)relation);
     }
     const struct version_model *served = &world->versions[content];
-    const struct version_model *newest = &world->versions[content_of_seq(world, model->newest_seq)];
+    const struct version_model *newest =
+        &world->versions[content_of_seq(world, of, model->newest_seq)];
     const uint64_t expected[] = { publishes, above(served->step, newest->step),
                                   above(served->samples, newest->samples),
                                   above(served->published_ns, newest->published_ns) / S };
@@ -67,9 +64,9 @@ void check_lag(struct world *world, const struct group_record *group,
 }
 
 /* The summary is kept up to date change by change; here it is counted anew, group by group. */
-void check_summary(struct world *world, const struct head *head)
+void check_summary(struct world *world, const struct head *head, uint32_t of)
 {
-    const struct model_record *model = view_model_find(head->core, "m");
+    const struct model_record *model = view_model_find(head->core, model_name(of));
     struct staleness_summary told;
     uint32_t relations[LAG_RELATION_UNRELATED + 1] = { 0 };
     uint32_t unknown = 0;
@@ -82,7 +79,8 @@ void check_summary(struct world *world, const struct head *head)
     for (uint32_t i = 0; i < view_groups_count(head->core); i++) {
         const struct group_record *group = view_group_at(head->core, i);
         struct group_status status;
-        if (group->retired || check_sleeps(world, head, group)) {
+        bool other = model_of_name(group->model) != of;
+        if (other || group->retired || check_sleeps(world, head, group)) {
             continue;
         }
         groups++;
@@ -113,7 +111,7 @@ void check_summary(struct world *world, const struct head *head)
 /* A group that is said to be ready serves the version that is named, or nobody. */
 void check_admission(struct world *world, const struct head *head, const struct group_record *group)
 {
-    const struct admission_query query = { .model = "m" };
+    const struct admission_query query = { .model = group->model };
     const struct version_record *version = NULL;
     const struct group_model *truth = world_group(world, group->name, NULL);
     if (world->went_back || !view_admission_group(head->core, &query, group, &version)) {
@@ -137,12 +135,13 @@ void check_admission(struct world *world, const struct head *head, const struct 
 /* A session gets a version that a group serves, and the same one as long as its lease was promised. */
 void check_session(struct world *world, const struct call *call, uint64_t seq)
 {
-    struct session_book *book = &world->sessions[call->word % SIM_SESSIONS];
+    struct session_book *book = &world->models[call->model].sessions[call->word % SIM_SESSIONS];
     bool served = false;
     for (size_t i = 0; i < world->disk.count; i++) {
         const struct group_record *group = &world->disk.kept[i].body.group;
         served |= world->disk.kept[i].kind == RECORD_GROUP && group->committed_seq == seq &&
-                  !group->ticket_open && !group->retired && !group->asleep;
+                  !group->ticket_open && !group->retired && !group->asleep &&
+                  model_of_name(group->model) == call->model;
     }
     bool lives = book->seq != 0 && world->now_ns < book->until_ns && !world->went_back;
     if (!served) {

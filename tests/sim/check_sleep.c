@@ -66,12 +66,14 @@ static void check_part(struct world *world, const char *name)
     }
 }
 
-void check_asleep(struct world *world)
+void check_asleep(struct world *world, uint32_t model)
 {
     for (size_t i = 0; i < world->disk.count; i++) {
         const struct kept_record *kept = &world->disk.kept[i];
-        if (kept->kind == RECORD_GROUP && kept->body.group.asleep && !kept->body.group.retired) {
-            check_part(world, kept->body.group.name);
+        const struct group_record *group = &kept->body.group;
+        if (kept->kind == RECORD_GROUP && group->asleep && !group->retired &&
+            model_of_name(group->model) == model) {
+            check_part(world, group->name);
         }
     }
 }

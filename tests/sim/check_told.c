@@ -26,6 +26,7 @@ void check_told(struct world *world, struct node *node, const struct agent_group
 {
     struct group_model *group = world_group(world, report->group, NULL);
     cover(COVER_GROUP_STATE, (uint32_t)report->state);
+    check_models_told(world, report);
     (void)node;
     group->state = report->state;
     (void)snprintf(group->told_blocked, sizeof(group->told_blocked), "%s", report->blocked);

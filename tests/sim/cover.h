@@ -25,10 +25,13 @@ enum cover_kind {
     COVER_OPERATE,  /* Break-glass. */
     COVER_TOGETHER, /* Messages that waited for the next one, in a row. */
     COVER_ROUTER,   /* Fault, and which of a swap's two calls. */
+    COVER_MODELS,   /* Two models, where they meet. */
     COVER_KINDS
 };
 
 enum { COVER_VALUES = 4096 };
+
+enum { COVER_MODELS_ONE_AGENT, COVER_MODELS_TICKETS, COVER_MODELS_LEASE };
 
 void cover(enum cover_kind kind, uint32_t value);
 uint64_t *cover_counters(void);

@@ -163,6 +163,10 @@ uint32_t cover_missing(FILE *out, bool all)
     look_tables(&report);
     look_engine_faults(&report);
     look_routers(&report);
+    look(&report, COVER_MODELS, COVER_MODELS_ONE_AGENT, "two models", "at one agent");
+    look(&report, COVER_MODELS, COVER_MODELS_TICKETS, "two models",
+         "that swap at one agent at once");
+    look(&report, COVER_MODELS, COVER_MODELS_LEASE, "two models", "and slots of the other one");
     look(&report, COVER_TOGETHER, 1, "transaction", "of two messages");
     look(&report, COVER_TOGETHER, 3, "transaction", "of four messages");
     return report.missing;

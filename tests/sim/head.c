@@ -203,6 +203,7 @@ void head_event(struct world *world, struct head *head, struct event *event)
     event->wall_ns = world_wall_ns(world, head->skew_ns);
     head->in_request = event->kind == EVENT_REQUEST;
     head->request = head->in_request ? event->body.request.kind : (enum request_kind)0;
+    check_models_asked(world, head, event);
     struct actions actions = controller_step(head->core, event);
     for (size_t i = 0; i < actions.count && head->up && head->life == life; i++) {
         if (actions.items[i].kind == ACTION_PERSIST && i != 0) {

@@ -40,14 +40,15 @@ static void init_engine(struct world *world, struct node *node, uint32_t g, uint
                    e + (node->groups[g].follows ? SIM_ENGINES * (node->index + 1) : 0));
     (void)snprintf(config->kind, sizeof(config->kind), "model");
     (void)snprintf(config->endpoint, sizeof(config->endpoint), "a%u-g%u-e%u", node->index, g, e);
+    uint32_t boot = 1 + model_of_name(node->groups_config[g].model); /* Its trainer's first. */
     bool none = world_below(&world->random, 8) == 0 && !is_small(world);
     config->recreate = none ? AGENT_RECREATE_NONE : AGENT_RECREATE_EXEC;
     config->boots_from_landing = !none && world_below(&world->random, 6) == 0 && !is_small(world);
-    engine->boot_content = 1;
+    engine->boot_content = boot;
     if (world_below(&world->random, 3) == 0) {
-        content_digest(1, config->boot_digest);
+        content_digest(boot, config->boot_digest);
     }
-    engine_boot(world, engine, 1);
+    engine_boot(world, engine, boot);
     engine->ready_ns = 0;
 }
 
@@ -57,7 +58,6 @@ static void init_part(struct world *world, struct node *node, uint32_t g, uint32
     struct group_model *group = &node->groups[g];
     bool plugin = world_below(&world->random, 8) != 0 || is_small(world);
     bool guarded = world_below(&world->random, 16) != 0 || is_small(world);
-    (void)snprintf(config->model, sizeof(config->model), "m");
     config->engines = node->engines_config[g];
     config->engines_count = engines;
     config->hold_max = 64;
@@ -74,6 +74,7 @@ static void init_group(struct world *world, struct node *node, uint32_t g)
 {
     struct agent_group_config *config = &node->groups_config[g];
     (void)snprintf(config->name, sizeof(config->name), "g%u", node->index * SIM_GROUPS + g);
+    (void)snprintf(config->model, sizeof(config->model), "%s", model_name(models_pick(world)));
     init_part(world, node, g, is_small(world) ? 1 : 1 + world_below(&world->random, SIM_ENGINES));
 }
 
@@ -86,6 +87,7 @@ static void follow(struct world *world, struct node *leader, uint32_t g, struct 
     struct agent_member_config *member = &leader->members[g][led->followers_count++];
     *config = (struct agent_group_config){ 0 };
     memcpy(config->name, led->name, sizeof(config->name));
+    memcpy(config->model, led->model, sizeof(config->model));
     memcpy(config->leader, leader->config.agent, sizeof(config->leader));
     struct group_model *whole = &leader->groups[g];
     whole->members[whole->members_count++] = &node->groups[slot];
@@ -197,7 +199,7 @@ void node_lose_disk(struct world *world, struct node *node, bool landings_too)
     node->journal_index = 0;
     append(world, node, &record);
     memset(&node->epoch, 0, sizeof(node->epoch));
-    node->top_seq = 0;
+    memset(node->top_seq, 0, sizeof(node->top_seq));
     for (uint32_t g = 0; g < node->groups_count; g++) {
         struct group_model *group = &node->groups[g];
         if (group->ticket.open) {

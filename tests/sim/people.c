@@ -25,13 +25,21 @@ static void try_at(struct world *world, const struct call *call, uint64_t delay_
                      (uint32_t)(call - world->calls));
 }
 
-static struct call *begin_verb(struct world *world, uint32_t verb, uint32_t random, uint32_t tries)
+/* What to ask for, of which model. */
+struct wish {
+    uint32_t model;
+    uint32_t verb;
+};
+
+static struct call *begin_verb(struct world *world, struct wish wish, uint32_t random,
+                               uint32_t tries)
 {
     struct call *call = add_call(world, tries);
     if (call != NULL) {
-        call->kind = verbs_at(verb)->kind;
-        call->verb = verb;
-        uint64_t delay_ns = verbs_at(verb)->fill(world, call, random);
+        call->kind = verbs_at(wish.verb)->kind;
+        call->model = wish.model;
+        call->verb = wish.verb;
+        uint64_t delay_ns = verbs_at(wish.verb)->fill(world, call, random);
         try_at(world, call, delay_ns);
     }
     return call;
@@ -39,13 +47,14 @@ static struct call *begin_verb(struct world *world, uint32_t verb, uint32_t rand
 
 void people_verb(struct world *world, uint32_t verb, uint32_t random)
 {
-    struct call *call = begin_verb(world, verb, random, 4);
+    struct wish wish = { models_of_dice(world, random), verb };
+    struct call *call = begin_verb(world, wish, random, 4);
     if (call != NULL) {
         call->lose_answer = random % 16 == 3;
     }
 }
 
-uint32_t people_publish(struct world *world, bool unfit, uint32_t tries)
+uint32_t people_publish(struct world *world, uint32_t model, bool unfit, uint32_t tries)
 {
     bool room = world->contents + (tries == CALM_TRIES ? 1 : CONTENTS_SPARE) < SIM_CONTENTS;
     struct call *call = room ? add_call(world, tries) : NULL;
@@ -53,9 +62,11 @@ uint32_t people_publish(struct world *world, bool unfit, uint32_t tries)
         return 0;
     }
     struct version_model *version = &world->versions[++world->contents];
-    world->optimizer_step += 1 + world_below(&world->random, 5);
+    uint64_t *step = &world->models[model].optimizer_step;
+    *step += 1 + world_below(&world->random, 5);
     *version =
-        (struct version_model){ .used = true, .unfit = unfit, .step = world->optimizer_step };
+        (struct version_model){ .used = true, .model = model, .unfit = unfit, .step = *step };
+    call->model = model;
     call->kind = REQUEST_VERSION_OPEN;
     call->verb = SIM_NOBODY;
     call->publish = world->contents;
@@ -68,10 +79,13 @@ uint32_t people_publish(struct world *world, bool unfit, uint32_t tries)
 
 void people_init(struct world *world)
 {
-    struct call *call = begin_verb(world, VERB_APPLY, 0, 8);
-    uint32_t any = world_below(&world->random, 2) == 0 ? world_below(&world->random, 1U << 20) : 0;
-    call->word = world->script != NULL ? world->script->policy : any;
-    (void)people_publish(world, false, 8);
+    for (uint32_t model = 0; model < world->models_count; model++) {
+        struct call *call = begin_verb(world, (struct wish){ model, VERB_APPLY }, 0, 8);
+        bool plain = world_below(&world->random, 2) != 0;
+        uint32_t any = plain ? 0 : world_below(&world->random, 1U << 20);
+        call->word = world->script != NULL ? world->script->policy : any;
+        (void)people_publish(world, model, false, 8);
+    }
     world->storm_end_ns = world->now_ns + (20 + world_below(&world->random, 60)) * S;
 }
 
@@ -171,7 +185,7 @@ void people_timeout(struct world *world, struct item *item)
 }
 
 /* The calm's script, one call after the other. */
-static void follow(struct world *world, uint32_t chain)
+static void follow(struct world *world, uint32_t model, uint32_t chain)
 {
     static const uint32_t script[] = { VERB_WAKE, VERB_ROLL_RESUME, VERB_RESUME, VERB_ROLL_RESUME,
                                        VERB_APPLY };
@@ -179,19 +193,21 @@ static void follow(struct world *world, uint32_t chain)
     uint32_t agents = 2 * world->nodes_count; /* Each is uncordoned, and unpinned. */
     struct call *call = NULL;
     if (chain < STEPS) {
-        call = begin_verb(world, script[chain], 0, CALM_TRIES);
+        call = begin_verb(world, (struct wish){ model, script[chain] }, 0, CALM_TRIES);
     } else if (chain < STEPS + agents) {
-        call =
-            begin_verb(world, (chain - STEPS) % 2 == 0 ? VERB_UNCORDON : VERB_UNPIN, 0, CALM_TRIES);
+        struct wish wish = { model, (chain - STEPS) % 2 == 0 ? VERB_UNCORDON : VERB_UNPIN };
+        call = begin_verb(world, wish, 0, CALM_TRIES);
         if (call != NULL) {
             (void)snprintf(call->agent, sizeof(call->agent), "a%u", (chain - STEPS) / 2);
         }
     } else if (chain == STEPS + agents) {
-        world->final = people_publish(world, false, CALM_TRIES);
-        call = world->final != 0 ? &world->calls[world->calls_count - 1] : NULL;
+        uint32_t final = people_publish(world, model, false, CALM_TRIES);
+        world->models[model].final = final;
+        call = final != 0 ? &world->calls[world->calls_count - 1] : NULL;
     }
     if (call != NULL) {
         call->chain = chain + 1;
+        call->chain_model = model;
     }
 }
 
@@ -201,14 +217,16 @@ void people_calm(struct world *world)
     for (uint32_t i = 0; i < world->calls_count; i++) {
         world->calls[i].ended = true;
     }
-    follow(world, 0);
+    for (uint32_t model = 0; model < world->models_count; model++) {
+        follow(world, model, 0);
+    }
 }
 
 static void end_call(struct world *world, struct call *call)
 {
     call->ended = true;
     if (call->chain != 0) {
-        follow(world, call->chain);
+        follow(world, call->chain_model, call->chain);
     }
 }
 
@@ -218,12 +236,15 @@ static void train(struct world *world, const struct call *call)
 {
     bool sleep = call->kind == REQUEST_GROUP_SLEEP;
     if (sleep) {
-        (void)begin_verb(world, VERB_WAIT_ASLEEP, 0, 2);
+        (void)begin_verb(world, (struct wish){ call->model, VERB_WAIT_ASLEEP }, 0, 2);
     }
-    struct call *next = sleep                      ? begin_verb(world, VERB_WAKE, call->word / 2, 6)
-                        : call->word / 64 % 3 == 0 ? begin_verb(world, VERB_SLEEP, 0, 2)
+    struct wish wake = { call->model, VERB_WAKE };
+    struct wish again = { call->model, VERB_SLEEP };
+    struct call *next = sleep                      ? begin_verb(world, wake, call->word / 2, 6)
+                        : call->word / 64 % 3 == 0 ? begin_verb(world, again, 0, 2)
                                                    : NULL;
     if (next != NULL) {
+        next->model = call->model;
         memcpy(next->group, call->group, sizeof(next->group));
         memcpy(next->agent, call->agent, sizeof(next->agent));
         next->word = call->word / 2;
@@ -244,9 +265,11 @@ static void go_on(struct world *world, struct call *call, const struct action_re
     }
     call->answered_ok = true;
     if (call->kind == REQUEST_SLOTS_ACQUIRE) {
-        memcpy(world->lease, reply->object.uid, sizeof(world->lease));
+        char *lease = world->models[call->model].lease;
+        memcpy(lease, reply->object.uid, sizeof(world->models[0].lease));
         if (call->word / 32 % 2 == 0 && !world->calm) { /* Else the client died. */
-            (void)begin_verb(world, VERB_RELEASE, call->word / 64, 4);
+            struct wish wish = { call->model, VERB_RELEASE };
+            (void)begin_verb(world, wish, call->word / 64, 4);
         }
     }
     bool sleeps = call->kind == REQUEST_GROUP_SLEEP || call->kind == REQUEST_GROUP_WAKE;
@@ -275,6 +298,7 @@ void people_reply(struct world *world, struct head *head, const struct action_re
     } else if (reply->status.code == BATON_UNAVAILABLE) {
         again(world, call, (200 + world_below(&world->random, 1500)) * MS);
     } else {
+        check_models_refused(world, call);
         end_call(world, call);
     }
 }
@@ -286,7 +310,7 @@ void people_wait_done(struct world *world, struct head *head, const struct actio
     cover(COVER_VERB, call->verb);
     tell(world, "a wait ends: %s", done->message);
     if (call->verb == VERB_WAIT_ASLEEP && done->outcome == WAIT_OUTCOME_MET && !head->deposed) {
-        check_asleep(world);
+        check_asleep(world, call->model);
     }
 }
 
@@ -297,11 +321,12 @@ static bool wants_recreation(const struct group_model *leader, const struct engi
 
 /* A version that does not fit was promoted, and a group was to join at it: an operator promotes the
  * one that the roll goes to. */
-static void promote_late(struct world *world)
+static void promote_late(struct world *world, uint32_t model)
 {
-    if (world->final != 0 && !world->promoted_late && world->now_ns > world->calm_ns + 300 * S) {
-        world->promoted_late = true;
-        (void)begin_verb(world, VERB_ROLL_PROMOTE, 0, CALM_TRIES);
+    struct model_book *book = &world->models[model];
+    if (book->final != 0 && !book->promoted_late && world->now_ns > world->calm_ns + 300 * S) {
+        book->promoted_late = true;
+        (void)begin_verb(world, (struct wish){ model, VERB_ROLL_PROMOTE }, 0, CALM_TRIES);
     }
 }
 
@@ -320,23 +345,27 @@ static void resume_detached(struct world *world)
 }
 
 /* Groups that came back asleep, to a store that did not know them. */
-static void wake_late(struct world *world)
+static void wake_late(struct world *world, uint32_t model)
 {
+    struct model_book *book = &world->models[model];
     bool asleep = false;
     for (size_t i = 0; i < world->disk.count; i++) {
         const struct kept_record *kept = &world->disk.kept[i];
-        asleep |= kept->kind == RECORD_GROUP && kept->body.group.asleep;
+        asleep |= kept->kind == RECORD_GROUP && kept->body.group.asleep &&
+                  model_of_name(kept->body.group.model) == model;
     }
-    if (asleep && world->final != 0 && world->now_ns > world->woken_ns + 30 * S) {
-        world->woken_ns = world->now_ns;
-        (void)begin_verb(world, VERB_WAKE, 0, CALM_TRIES);
+    if (asleep && book->final != 0 && world->now_ns > book->woken_ns + 30 * S) {
+        book->woken_ns = world->now_ns;
+        (void)begin_verb(world, (struct wish){ model, VERB_WAKE }, 0, CALM_TRIES);
     }
 }
 
 void people_walk(struct world *world)
 {
-    promote_late(world);
-    wake_late(world);
+    for (uint32_t model = 0; model < world->models_count; model++) {
+        promote_late(world, model);
+        wake_late(world, model);
+    }
     resume_detached(world);
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         struct node *node = &world->nodes[i];

@@ -27,16 +27,22 @@ static struct engine_model *engine_of(struct world *world, const struct fate *fa
 
 /* --- people --- */
 
+/* It was there from the beginning: models.c. */
+static void second_model(struct world *world, const struct fate *fate)
+{
+    (void)fate;
+    tell(world, "the fleet has a second model");
+}
+
 static void publish(struct world *world, const struct fate *fate)
 {
-    (void)people_publish(world, fate->b % 12 == 0, 1 + fate->c % 6);
+    (void)people_publish(world, models_of_dice(world, fate->a), fate->b % 12 == 0, 1 + fate->c % 6);
 }
 
 static void burst(struct world *world, const struct fate *fate)
 {
-    (void)fate;
     for (uint32_t i = 0; i < 20; i++) {
-        (void)people_publish(world, false, 4);
+        (void)people_publish(world, models_of_dice(world, fate->a), false, 4);
     }
 }
 
@@ -48,14 +54,14 @@ static void verb(struct world *world, const struct fate *fate)
 /* The trainer dies in the middle; another one goes on with versions of its own. */
 static void trainer_dies(struct world *world, const struct fate *fate)
 {
-    (void)fate;
+    uint32_t model = models_of_dice(world, fate->a);
     for (uint32_t i = 0; i < world->calls_count; i++) {
         struct call *call = &world->calls[i];
-        if (call->verb == SIM_NOBODY && !call->ended) {
+        if (call->verb == SIM_NOBODY && call->model == model && !call->ended) {
             call->ended = true;
         }
     }
-    (void)people_publish(world, false, 4);
+    (void)people_publish(world, model, false, 4);
 }
 
 /* --- network --- */
@@ -191,7 +197,9 @@ static void go_back(struct world *world, const struct fate *fate)
     world->disk.epoch.n = 0;
     world->went_back = true;
     forget_later(world);
-    (void)people_publish(world, false, 4); /* The trainer knows nothing of it. */
+    for (uint32_t model = 0; model < world->models_count; model++) {
+        (void)people_publish(world, model, false, 4); /* The trainers know nothing of it. */
+    }
 }
 
 /* --- agents --- */
@@ -293,7 +301,7 @@ static void engine_dies(struct world *world, const struct fate *fate)
 static void engine_restarts(struct world *world, const struct fate *fate)
 {
     struct engine_model *engine = engine_of(world, fate);
-    uint32_t old = engine->rank[0] != 0 ? engine->rank[0] : 1;
+    uint32_t old = engine->rank[0] != 0 ? engine->rank[0] : engine->boot_content;
     engine_boot(world, engine, fate->c % 3 == 0 ? old : engine->boot_content);
     engine->foreign_life = engine->life;
     tell(world, "an engine of a%u restarts by itself", fate->a % world->nodes_count);
@@ -349,6 +357,7 @@ struct kind {
 };
 
 static const struct kind kinds[] = {
+    { "a second model", 0, second_model },
     { "a publish", 60, publish },
     { "20 publishes at once", 4, burst },
     { "an operator's verb", 100, verb },

@@ -99,6 +99,9 @@ static uint64_t plain(struct world *world, struct call *call, uint32_t random)
 uint64_t verbs_to_any(struct world *world, struct call *call, uint32_t random)
 {
     uint32_t content = 1 + random / 2 % (world->contents > 0 ? world->contents : 1);
+    while (content > 1 && world->versions[content].model != call->model) {
+        content--;
+    }
     call->to_seq = random % 2 == 0 ? 0 : world->versions[content].seq;
     return 0;
 }
@@ -127,6 +130,7 @@ static uint64_t a_group(struct world *world, struct call *call, uint32_t random)
     const struct node *node = &world->nodes[random % world->nodes_count];
     const char *name = node->groups_config[random / 64 % node->led_count].name;
     memcpy(call->group, name, sizeof(call->group));
+    call->model = model_of_group(world, name);
     return 0;
 }
 
@@ -159,10 +163,12 @@ static uint64_t a_dead_group(struct world *world, struct call *call, uint32_t ra
 /* Of the whole model, of an agent, of one group; with 0: of the model. */
 static uint64_t a_sleeper(struct world *world, struct call *call, uint32_t random)
 {
+    uint32_t whole = call->model;
     (void)a_group(world, call, random / 16);
     call->word = random;
     if (random % 3 == 0) {
         call->group[0] = '\0';
+        call->model = whole;
     } else if (random % 3 == 1) {
         (void)snprintf(call->agent, sizeof(call->agent), "a%u", random / 16 % world->nodes_count);
     }
@@ -171,7 +177,9 @@ static uint64_t a_sleeper(struct world *world, struct call *call, uint32_t rando
 
 static uint64_t a_lease(struct world *world, struct call *call, uint32_t random)
 {
-    memcpy(call->uid, world->lease, sizeof(call->uid));
+    /* Some name what was granted for another model. */
+    uint32_t model = (call->model + (random / 8192 % 8 == 0)) % world->models_count;
+    memcpy(call->uid, world->models[model].lease, sizeof(call->uid));
     call->word = random;
     return random / 64 % 3000 * MS;
 }
@@ -306,7 +314,7 @@ static bool all_sleep(const struct shown *shown, bool asleep)
         bool named = kept->kind == RECORD_GROUP && !group->retired &&
                      (call->agent[0] != '\0'   ? strcmp(group->agent, call->agent) == 0
                       : call->group[0] != '\0' ? strcmp(group->name, call->group) == 0
-                                               : true);
+                                               : model_of_name(group->model) == call->model);
         if (named && group->asleep != asleep) {
             return false;
         }
@@ -331,7 +339,7 @@ static bool is_retired(const struct shown *shown)
 
 static const struct version_record *version_of(const struct shown *shown)
 {
-    uint32_t content = content_of_seq(shown->world, shown->call->to_seq);
+    uint32_t content = content_of_seq(shown->world, shown->call->model, shown->call->to_seq);
     return content == 0 ? NULL
                         : disk_find(&shown->world->disk, RECORD_VERSION,
                                     shown->world->versions[content].uid);
@@ -402,7 +410,8 @@ uint32_t verbs_count(void)
 const char *verbs_model(const struct call *call)
 {
     bool sleeps = call->kind == REQUEST_GROUP_SLEEP || call->kind == REQUEST_GROUP_WAKE;
-    return sleeps && (call->group[0] != '\0' || call->agent[0] != '\0') ? "" : "m";
+    return sleeps && (call->group[0] != '\0' || call->agent[0] != '\0') ? ""
+                                                                        : model_name(call->model);
 }
 
 void verbs_ask(const struct world *world, const struct call *call, struct request *request)
@@ -419,16 +428,12 @@ void verbs_ask(const struct world *world, const struct call *call, struct reques
 
 bool people_shows(const struct world *world, const struct call *call)
 {
-    char key[RECORD_KEY_BYTES];
     struct shown shown = { .world = world, .call = call };
-    shown.model = disk_find(&world->disk, RECORD_MODEL, "m");
+    shown.model = model_stored(&world->disk, call->model);
     if (call->verb == SIM_NOBODY || verbs[call->verb].shows == NULL || shown.model == NULL) {
         return true;
     }
-    if (shown.model->active_roll != 0) {
-        (void)snprintf(key, sizeof(key), "m/%llu", (unsigned long long)shown.model->active_roll);
-        shown.roll = disk_find(&world->disk, RECORD_ROLL, key);
-    }
+    shown.roll = model_roll(&world->disk, call->model);
     if (call->agent[0] == '\0') {
         shown.group = disk_find(&world->disk, RECORD_GROUP, call->group);
     }

@@ -49,7 +49,7 @@ bool verbs_restarts(const struct call *call);
 /* Half of them name no version; the others any that was published. */
 uint64_t verbs_to_any(struct world *world, struct call *call, uint32_t random);
 
-/* The model's name, if it asks for something of the whole model. */
+/* Its model's name; empty, if it asks for groups that it names. */
 const char *verbs_model(const struct call *call);
 
 #endif /* verbs.h */

@@ -68,10 +68,11 @@ uint32_t content_of(const char *digest)
     return value < SIM_CONTENTS ? (uint32_t)value : 0;
 }
 
-uint32_t content_of_seq(const struct world *world, uint64_t seq)
+uint32_t content_of_seq(const struct world *world, uint32_t model, uint64_t seq)
 {
     for (uint32_t i = world->contents; i > 0 && seq != 0; i--) {
-        if (world->versions[i].seq == seq && !world->versions[i].lost) {
+        const struct version_model *version = &world->versions[i];
+        if (version->seq == seq && version->model == model && !version->lost) {
             return i;
         }
     }
@@ -434,8 +435,9 @@ static void begin(struct world *world, uint64_t seed, FILE *story)
     baton_random_seed(&world->random, seed);
 }
 
-static void shape(struct world *world)
+static void shape(struct world *world, const bool *mask)
 {
+    models_draw(world, mask);
     world->nodes_count = world->script != NULL ? 1 : 1 + world_below(&world->random, SIM_AGENTS);
     world->use_codec = world_below(&world->random, 16) == 0;
     world->calm_verbs = world_below(&world->random, 4) != 0;
@@ -473,7 +475,7 @@ static void shape_small(struct world *world)
 
 static void live(struct world *world, const bool *mask)
 {
-    shape(world);
+    shape(world, mask);
     if (world->script != NULL) {
         shape_small(world);
     }

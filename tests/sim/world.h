@@ -38,6 +38,7 @@ enum {
     SIM_SESSIONS = 4,
     SIM_SESSION_MS = 3000,
     SIM_ROUTERS = 2,
+    SIM_MODELS = 2,
     SIM_NOBODY = 255,
 };
 
@@ -194,10 +195,10 @@ struct node {
     uint8_t *journal;
     size_t journal_size;
     uint64_t journal_index;
-    uint32_t disks;           /* Journals so far. */
-    uint64_t disk_ns;         /* Begin of the present one. */
-    struct agent_epoch epoch; /* Highest in the journal. */
-    uint64_t top_seq;         /* Highest SEQ or COMMIT in the journal. */
+    uint32_t disks;               /* Journals so far. */
+    uint64_t disk_ns;             /* Begin of the present one. */
+    struct agent_epoch epoch;     /* Highest in the journal. */
+    uint64_t top_seq[SIM_MODELS]; /* Highest SEQ or COMMIT of each model in the journal. */
     enum agent_journal_space space;
     uint32_t snapshots;
 
@@ -255,6 +256,7 @@ struct head {
     uint64_t new_generation;   /* Floor; 0: not asked. */
     bool in_request;           /* The step in work is that of a request ... */
     enum request_kind request; /* ... of this kind. */
+    uint32_t about;            /* ... about this model; SIM_MODELS: none alone. */
     struct known_group known[SIM_AGENTS][SIM_GROUPS];
 };
 
@@ -363,6 +365,7 @@ struct fate {
 /* A client's call, repeated until it is answered. */
 struct call {
     uint32_t kind;    /* enum request_kind. */
+    uint32_t model;   /* That it is about; of a group's verb the group's. */
     uint32_t verb;    /* Row of the table of verbs; SIM_NOBODY: a step of a publish. */
     uint32_t publish; /* Content that it publishes. */
     uint64_t to_seq;
@@ -377,10 +380,12 @@ struct call {
     bool lose_answer; /* Of the next try. */
     uint32_t word;    /* Which policy an apply gives. */
     uint32_t chain;   /* Of the calm's script: what comes after it; 0: none. */
+    uint32_t chain_model;
 };
 
 struct version_model {
     bool used;
+    uint32_t model;
     bool unfit;
     uint64_t step;         /* Optimizer steps. */
     uint64_t samples;      /* That it was trained on. */
@@ -396,6 +401,18 @@ struct version_model {
 struct session_book {
     uint64_t seq;
     uint64_t until_ns;
+};
+
+/* One model of the fleet: what its trainer does, and the truth's books of it. */
+struct model_book {
+    uint64_t optimizer_step;
+    uint64_t top_seq;                 /* Highest seq that was acknowledged. */
+    char lease[BATON_UID_TEXT_BYTES]; /* Of slots, granted last; empty: none. */
+    struct session_book sessions[SIM_SESSIONS];
+    uint32_t max_unavailable_ever;
+    uint32_t final; /* Content of the last publish, in the calm. */
+    bool promoted_late;
+    uint64_t woken_ns; /* In the calm, whoever still slept. */
 };
 
 struct ticket_book {
@@ -445,17 +462,12 @@ struct world {
     uint32_t calls_count;
     struct version_model versions[SIM_CONTENTS];
     uint32_t contents; /* Highest used. */
-    uint64_t optimizer_step;
-    uint32_t newest;                  /* Content that was published last, as far as acknowledged. */
-    uint64_t top_seq;                 /* Highest seq that was acknowledged. */
-    char lease[BATON_UID_TEXT_BYTES]; /* Of slots, granted last; empty: none. */
-    struct session_book sessions[SIM_SESSIONS];
-    uint32_t max_unavailable_ever;
-    bool calm_verbs; /* Operators act in the calm at once, not only after a while. */
-    uint32_t final;  /* Content of the last publish, in the calm. */
+    struct model_book models[SIM_MODELS];
+    uint32_t models_count;
+    struct baton_random
+        models_random; /* So that one model's worlds do not depend on a second one. */
+    bool calm_verbs;   /* Operators act in the calm at once, not only after a while. */
     uint64_t calm_ns;
-    bool promoted_late;
-    uint64_t woken_ns; /* In the calm, whoever still slept. */
 
     struct ticket_book tickets[SIM_TICKETS];
     uint32_t tickets_count;
@@ -513,7 +525,23 @@ struct group_model *world_group(struct world *world, const char *name, uint32_t 
 /* Content of a digest; 0: not of this world. */
 uint32_t content_of(const char *digest);
 void content_digest(uint32_t content, char out[BATON_DIGEST_TEXT_BYTES]);
-uint32_t content_of_seq(const struct world *world, uint64_t seq);
+uint32_t content_of_seq(const struct world *world, uint32_t model, uint64_t seq);
+
+/* --- models.c --- */
+/* Whether this world has a second model, and which groups are of it. */
+void models_draw(struct world *world, const bool *mask);
+/* The model of a new group. */
+uint32_t models_pick(struct world *world);
+/* Which one a disturbance or a verb is about. */
+uint32_t models_of_dice(const struct world *world, uint32_t random);
+const char *model_name(uint32_t model);
+/* SIM_MODELS: no model of this world. */
+uint32_t model_of_name(const char *name);
+/* As its leader's configuration says. */
+uint32_t model_of_group(const struct world *world, const char *group);
+const struct model_record *model_stored(const struct disk *disk, uint32_t model);
+/* The active one; null: none. */
+const struct roll_record *model_roll(const struct disk *disk, uint32_t model);
 
 /* --- node.c --- */
 void node_init(struct world *world, uint32_t index);
@@ -594,7 +622,7 @@ uint32_t router_of(const char *url);
 /* Numbers of two policies that small worlds use. */
 enum { PEOPLE_ROLLING = 0, PEOPLE_BARRIER = 432, PEOPLE_LIVE = 5 };
 void people_init(struct world *world);
-uint32_t people_publish(struct world *world, bool unfit, uint32_t tries);
+uint32_t people_publish(struct world *world, uint32_t model, bool unfit, uint32_t tries);
 void people_verb(struct world *world, uint32_t verb, uint32_t random);
 void people_try(struct world *world, struct item *item);
 void people_arrive(struct world *world, struct item *item);
