@@ -83,6 +83,8 @@ enum {
     MUTANT_READY_FOR_ANY,     /* Takes groups of any model for those that a request is for. */
     MUTANT_SLEEP_OF_ALL,      /* Puts the groups of all models to sleep. */
     MUTANT_BUDGET_OF_ALL,     /* Takes so many percent of the groups of all models. */
+    MUTANT_SAMPLES_UNSTORED,  /* Answers a report of samples that is not in the store. */
+    MUTANT_SAMPLES_STALE,     /* Accepts samples that lag one publish too many. */
     MUTANT_TIMER_STUCK,       /* Asks for ever for a time that has passed. */
 
     MUTANT_COUNT

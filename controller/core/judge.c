@@ -1,6 +1,7 @@
 /* judge.c -- see judge.h. */
 #include "controller/core/judge.h"
 
+#include "api/base/mutant.h"
 #include "controller/core/core.h"
 #include "controller/core/text.h"
 #include "controller/core/words.h"
@@ -24,7 +25,8 @@ static uint32_t judge_lag(const struct judge_facts *facts, const struct judge_ru
     if (!facts->lag.known[rule->unit]) {
         return bit(SAMPLE_UNIT_UNKNOWN);
     }
-    return facts->lag.units[rule->unit] > rule->bound ? bit(SAMPLE_TOO_STALE) : 0;
+    uint64_t bound = rule->bound + MUTANT(SAMPLES_STALE);
+    return facts->lag.units[rule->unit] > bound ? bit(SAMPLE_TOO_STALE) : 0;
 }
 
 uint32_t judge_span(const struct judge_facts *facts, const struct judge_rule *rule)

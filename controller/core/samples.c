@@ -1,6 +1,7 @@
 /* samples.c -- Admission.ReportSamples: counters and histograms of samples by their lag; nothing is
  * kept of a single one.  Counts are stored now and then (housekeeping), or at once for a call with a
  * request id. */
+#include "api/base/mutant.h"
 #include "controller/core/core.h"
 #include "controller/core/judge.h"
 #include "controller/core/staleness.h"
@@ -63,6 +64,8 @@ struct baton_status samples_report(struct controller *core, struct call *call)
         cost_note_tokens(core, model, counter->tokens - before);
     }
     call->answer = (struct object_ref){ .number = report->samples_count };
-    staleness_flush_later(core, model, call->request->options.request_id);
+    if (!MUTANT(SAMPLES_UNSTORED)) {
+        staleness_flush_later(core, model, call->request->options.request_id);
+    }
     return st;
 }

@@ -31,6 +31,7 @@ static const char *const names[CHECK_COUNT] = {
     [CHECK_ROUTER] = "router",
     [CHECK_PROGRESS] = "progress",
     [CHECK_STORE] = "store",
+    [CHECK_SAMPLES] = "samples",
     [CHECK_MODELS] = "models",
     [CHECK_TIME] = "time",
 };

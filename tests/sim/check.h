@@ -34,6 +34,7 @@ enum check {
     CHECK_ROUTER,      /* Routers acknowledge before a pause, and are told of each way back. */
     CHECK_PROGRESS,    /* Once faults cease, everything converges. */
     CHECK_STORE,       /* Store, core and rebuilt core agree. */
+    CHECK_SAMPLES,     /* Samples are judged, and counted once. */
     CHECK_MODELS,      /* Nothing of one model reaches the other. */
     CHECK_TIME,        /* No core asks for a time that has passed, for ever. */
     CHECK_COUNT
@@ -104,6 +105,19 @@ void check_status(struct world *world, const struct node *node,
 void check_heard(struct head *head, uint32_t node, const struct event *event, uint64_t now_ns);
 /* A controller answered a client with success. */
 void check_answer(struct world *world, const struct call *call, const struct action_reply *reply);
+/* Publishes from one version back to another one, parent by parent; false: not on that way. */
+struct check_path {
+    uint64_t newest;
+    uint64_t served;
+};
+bool check_publishes(const struct world *world, uint32_t model, const struct check_path *path,
+                     uint64_t *out);
+/* A client asks what to think of samples, and then reports them. */
+void check_judged(struct world *world, const struct head *head, const struct call *call);
+/* A call about samples or slots was stored; a version was published; the counts were stored. */
+void check_counted(struct world *world, const struct call *call);
+void check_consumed(struct world *world, uint32_t model);
+void check_counts(struct world *world, const struct transaction *transaction);
 /* Nothing of one model reaches the other: versions, tickets, verbs, answers, slots. */
 void check_models_sent(struct world *world, const struct action_send *send);
 void check_models_op(struct world *world, const struct agent_group_config *config,

@@ -288,6 +288,7 @@ static void check_version_op(struct world *world, const struct version_record *o
         world_break(world, CHECK_MONOTONE, "seq %llu is given again; %llu was seen",
                     (unsigned long long)new->seq, (unsigned long long)top);
     }
+    check_consumed(world, of);
     uint32_t content = content_of(new->digest);
     world->versions[content].seq = new->seq;
     world->versions[content].parent = new->parent_seq;
@@ -366,12 +367,16 @@ static void check_completed(struct world *world, struct head *head, const struct
     }
 }
 
-/* A verb was carried out and is stored with its request id: so is its effect. */
-static void check_verb(struct world *world, const char *request_id)
+/* A verb was carried out and is stored with its request id: so is its effect, and it counts once. */
+static void check_verb(struct world *world, const char *request_id, bool shows)
 {
     for (uint32_t i = 0; i < world->calls_count; i++) {
         const struct call *call = &world->calls[i];
-        if (strcmp(call->request_id, request_id) == 0 && !people_shows(world, call)) {
+        if (strcmp(call->request_id, request_id) != 0) {
+            continue;
+        }
+        check_counted(world, call);
+        if (shows && !people_shows(world, call)) {
             world_break(world, CHECK_INTENT, "%s was carried out, and the store does not show it",
                         verbs_at(call->verb)->name);
         }
@@ -391,6 +396,12 @@ static void check_slots(struct world *world, const char *model)
     if (held > SIM_SLOTS_HELD) {
         world_break(world, CHECK_ADMISSION, "%llu slots are held; at most %d may be",
                     (unsigned long long)held, SIM_SLOTS_HELD);
+    }
+    /* By the bound of every policy, of two publishes. */
+    uint64_t consumed = world->disk.consumed[model_of_name(model)];
+    if (held + consumed > UINT64_C(3) * SIM_SLOTS_PER_PUBLISH) {
+        world_break(world, CHECK_ADMISSION, "%llu slots are held after %llu that were consumed",
+                    (unsigned long long)held, (unsigned long long)consumed);
     }
 }
 
@@ -441,10 +452,12 @@ void check_committed(struct world *world, struct head *head, const struct transa
             if (head->completes && roll->state == ROLL_STATE_COMPLETED) {
                 check_completed(world, head, roll);
             }
-        } else if (op->record.kind == RECORD_REQUEST && !rolls_back(transaction)) {
-            check_verb(world, ((const struct request_record *)op->record.body)->id);
+        } else if (op->record.kind == RECORD_REQUEST) {
+            const struct request_record *request = op->record.body;
+            check_verb(world, request->id, !rolls_back(transaction));
         }
     }
+    check_counts(world, transaction);
 }
 
 /* --- what it sends --- */

@@ -5,18 +5,17 @@
 #include "tests/sim/check.h"
 #include "tests/sim/verbs.h"
 
-/* Publishes from the newest version down to 'served', parent by parent; false: not on that way. */
-static bool count_publishes(const struct world *world, const struct model_record *model,
-                            uint64_t served, uint64_t *out)
+bool check_publishes(const struct world *world, uint32_t model, const struct check_path *path,
+                     uint64_t *out)
 {
-    uint64_t at = model->newest_seq;
+    uint64_t at = path->newest;
     *out = 0;
-    while (at != 0 && at != served) {
-        uint32_t content = content_of_seq(world, model_of_name(model->name), at);
+    while (at != 0 && at != path->served) {
+        uint32_t content = content_of_seq(world, model, at);
         at = content != 0 ? world->versions[content].parent : 0;
         ++*out;
     }
-    return at == served && at != 0;
+    return at == path->served && at != 0;
 }
 
 static uint64_t above(uint64_t from, uint64_t to)
@@ -36,7 +35,8 @@ void check_lag(struct world *world, const struct group_record *group,
         disk_find(&world->disk, RECORD_VERSION, world->versions[content].uid) == NULL) {
         return;
     }
-    bool related = count_publishes(world, model, status->committed_seq, &publishes);
+    struct check_path path = { model->newest_seq, status->committed_seq };
+    bool related = check_publishes(world, of, &path, &publishes);
     enum lag_relation relation = !related         ? LAG_RELATION_UNRELATED
                                  : publishes == 0 ? LAG_RELATION_CURRENT
                                                   : LAG_RELATION_BEHIND;

@@ -11,6 +11,7 @@
 #include "controller/core/action.h"
 #include "controller/core/admission.h"
 #include "controller/core/controller.h"
+#include "controller/core/judge.h"
 #include "controller/core/leases.h"
 #include "controller/core/staleness.h"
 #include "controller/core/view.h"

@@ -25,6 +25,7 @@ enum cover_kind {
     COVER_OPERATE,  /* Break-glass. */
     COVER_TOGETHER, /* Messages that waited for the next one, in a row. */
     COVER_ROUTER,   /* Fault, and which of a swap's two calls. */
+    COVER_SAMPLE,   /* Faults of samples that were judged. */
     COVER_MODELS,   /* Two models, where they meet. */
     COVER_KINDS
 };

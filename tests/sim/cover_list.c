@@ -21,6 +21,7 @@ static const struct excuse excuses[] = {
     { COVER_BLOCKED, BLOCKED_STORE_UNAVAILABLE, "while the store is away nobody can ask" },
     { COVER_BLOCKED, BLOCKED_ENGINE_UNGUARDED,
       "an unguarded group is advisory; it is not blocked" },
+    { COVER_SAMPLE, SAMPLE_UNIT_UNKNOWN, "the bound of every policy is in publishes" },
     { COVER_OUTCOME, AGENT_OUTCOME_NONE, "it is no outcome" },
     { COVER_JOURNAL, 0, "it is no kind" },
 };
@@ -131,6 +132,17 @@ static void look_routers(struct report *report)
     }
 }
 
+static void look_samples(struct report *report)
+{
+    static const char *const faults[SAMPLE_FAULTS_END] = {
+        "",          "no spans",    "version unknown", "unrelated",   "later than its consumer",
+        "too stale", "quarantined", "undone",          "unit unknown"
+    };
+    for (uint32_t i = SAMPLE_NO_SPANS; i < SAMPLE_FAULTS_END; i++) {
+        look(report, COVER_SAMPLE, i, "sample", faults[i]);
+    }
+}
+
 static void look_engine_faults(struct report *report)
 {
     static const char *const names[EF_KINDS] = { "none",  "fail",   "fail back", "hang",
@@ -163,6 +175,7 @@ uint32_t cover_missing(FILE *out, bool all)
     look_tables(&report);
     look_engine_faults(&report);
     look_routers(&report);
+    look_samples(&report);
     look(&report, COVER_MODELS, COVER_MODELS_ONE_AGENT, "two models", "at one agent");
     look(&report, COVER_MODELS, COVER_MODELS_TICKETS, "two models",
          "that swap at one agent at once");

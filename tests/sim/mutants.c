@@ -88,6 +88,8 @@ static const struct row rows[] = {
     ROW(READY_FOR_ANY, CHECK_MODELS),
     ROW(SLEEP_OF_ALL, CHECK_MODELS),
     ROW(BUDGET_OF_ALL, CHECK_BUDGET),
+    ROW(SAMPLES_UNSTORED, CHECK_SAMPLES),
+    ROW(SAMPLES_STALE, CHECK_SAMPLES),
     ROW(TIMER_STUCK, CHECK_TIME),
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };

@@ -155,6 +155,9 @@ void people_arrive(struct world *world, struct item *item)
     }
     tell(world, "a client asks for %s%s", name_of(call), call->tries > 1 ? ", again" : "");
     fill_request(world, call, &event.body.request);
+    if (call->kind == REQUEST_SAMPLES_REPORT) {
+        check_judged(world, head, call);
+    }
     head_event(world, head, &event);
 }
 

@@ -175,6 +175,14 @@ static uint64_t a_sleeper(struct world *world, struct call *call, uint32_t rando
     return world->calm ? 0 : random / 1024 % 8 * S;
 }
 
+static uint64_t of_samples(struct world *world, struct call *call, uint32_t random)
+{
+    const struct model_record *model = model_stored(&world->disk, call->model);
+    call->to_seq = model != NULL ? model->newest_seq : 0;
+    call->word = random;
+    return 0;
+}
+
 static uint64_t a_lease(struct world *world, struct call *call, uint32_t random)
 {
     /* Some name what was granted for another model. */
@@ -245,12 +253,26 @@ static void ask_slots(const struct world *world, const struct call *call, struct
                                                       .holder = "pipeline" };
 }
 
+uint32_t verbs_consumed(const struct call *call)
+{
+    return 1 + call->word % 2;
+}
+
 static void ask_release(const struct world *world, const struct call *call, struct request *request)
 {
     (void)world;
     request->body.release = (struct request_release){ .lease = call->uid,
-                                                      .consumed = 1 + call->word % 2,
+                                                      .consumed = verbs_consumed(call),
                                                       .dropped = call->word / 2 % 2 };
+}
+
+static void ask_samples(const struct world *world, const struct call *call, struct request *request)
+{
+    static struct sample_set set;
+    (void)world;
+    verbs_samples(call, &set);
+    request->body.samples =
+        (struct request_samples){ set.stage, set.samples, set.count, set.consumer_seq };
 }
 
 /* --- what the store shows --- */
@@ -394,6 +416,7 @@ static const struct verb verbs[] = {
     { "unquarantine", REQUEST_VERSION_UNQUARANTINE, to_one, NULL, is_fit_again },
     { "session", REQUEST_SESSION_RESOLVE, with_word, ask_session, NULL },
     { "acquire slots", REQUEST_SLOTS_ACQUIRE, a_lease, ask_slots, NULL },
+    { "report samples", REQUEST_SAMPLES_REPORT, of_samples, ask_samples, NULL },
 };
 enum { VERBS = sizeof(verbs) / sizeof(verbs[0]) };
 

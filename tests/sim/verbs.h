@@ -40,6 +40,16 @@ enum {
     VERB_SLEEP = 19
 };
 
+/* What a pipeline reports in one call. */
+enum { SIM_SAMPLES = 3, SIM_SPANS = 3 };
+struct sample_set {
+    uint32_t stage;
+    uint32_t count;
+    uint64_t consumer_seq;
+    struct sample samples[SIM_SAMPLES];
+    struct sample_span spans[SIM_SAMPLES][SIM_SPANS];
+};
+
 const struct verb *verbs_at(uint32_t place);
 uint32_t verbs_count(void);
 /* Writes the body of a verb's request. */
@@ -48,6 +58,11 @@ void verbs_ask(const struct world *world, const struct call *call, struct reques
 bool verbs_restarts(const struct call *call);
 /* Half of them name no version; the others any that was published. */
 uint64_t verbs_to_any(struct world *world, struct call *call, uint32_t random);
+
+/* --- samples.c --- */
+void verbs_samples(const struct call *call, struct sample_set *out);
+/* Samples that a release of slots says were consumed. */
+uint32_t verbs_consumed(const struct call *call);
 
 /* Its model's name; empty, if it asks for groups that it names. */
 const char *verbs_model(const struct call *call);

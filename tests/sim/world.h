@@ -260,6 +260,14 @@ struct head {
     struct known_group known[SIM_AGENTS][SIM_GROUPS];
 };
 
+/* Samples of a model at one stage, as those who reported them know. */
+struct sample_book {
+    uint64_t samples;
+    uint64_t tokens;
+    uint64_t unrelated;
+    uint64_t max_lag;
+};
+
 struct kept_record {
     enum record_kind kind;
     char key[RECORD_KEY_BYTES];
@@ -275,6 +283,9 @@ struct disk {
     size_t count;
     size_t capacity;
     uint32_t commits;
+    /* The truth's books of what is counted: they go back with the store. */
+    struct sample_book samples[SIM_MODELS][SAMPLE_STAGES_END];
+    uint64_t consumed[SIM_MODELS]; /* Since the last publish. */
 };
 
 /* One stream between an agent and a controller. */
@@ -464,6 +475,7 @@ struct world {
     uint32_t contents; /* Highest used. */
     struct model_book models[SIM_MODELS];
     uint32_t models_count;
+    struct sample_book asked; /* By the report of samples in work. */
     struct baton_random
         models_random; /* So that one model's worlds do not depend on a second one. */
     bool calm_verbs;   /* Operators act in the calm at once, not only after a while. */
