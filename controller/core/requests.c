@@ -84,6 +84,20 @@ const char *call_by(const struct call *call)
     return by == NULL ? "" : by;
 }
 
+static void print_swaps(struct fingerprint *print, const struct policy_spec *spec)
+{
+    fingerprint_add_text(print, spec->barrier_quorum);
+    fingerprint_add_number(print, (uint64_t)spec->barrier_deadline_ms);
+    fingerprint_add_text(print, spec->drain_expiry);
+    fingerprint_add_text(print, spec->swap_mode);
+    fingerprint_add_number(print, spec->hooks_count);
+    for (size_t i = 0; i < spec->hooks_count; i++) {
+        fingerprint_add_text(print, spec->hooks[i].when);
+        fingerprint_add_text(print, spec->hooks[i].url);
+        fingerprint_add_number(print, (uint64_t)spec->hooks[i].deadline_ms);
+    }
+}
+
 static void print_policy(struct fingerprint *print, const struct policy_spec *spec)
 {
     fingerprint_add_text(print, spec->trigger);
@@ -98,6 +112,7 @@ static void print_policy(struct fingerprint *print, const struct policy_spec *sp
     fingerprint_add_number(print, (uint64_t)spec->swap_deadline_ms);
     fingerprint_add_number(print, (uint64_t)spec->drain_deadline_ms);
     fingerprint_add_number(print, spec->allow_recreate);
+    print_swaps(print, spec);
     policy_stale_print(print, spec);
     policy_roll_print(print, &spec->roll);
 }
@@ -133,6 +148,7 @@ static void print_leases(struct fingerprint *print, const struct request *reques
 {
     if (request->kind == REQUEST_SLOTS_ACQUIRE) {
         fingerprint_add_number(print, request->body.acquire.count);
+        fingerprint_add_number(print, request->body.acquire.partial);
         fingerprint_add_text(print, request->body.acquire.lease);
     } else if (request->kind == REQUEST_SLOTS_RELEASE) {
         fingerprint_add_text(print, request->body.release.lease);
@@ -141,8 +157,10 @@ static void print_leases(struct fingerprint *print, const struct request *reques
     } else if (request->kind == REQUEST_SAMPLES_REPORT) {
         const struct request_samples *samples = &request->body.samples;
         fingerprint_add_number(print, samples->stage);
+        fingerprint_add_number(print, samples->consumer_seq);
         for (size_t i = 0; i < samples->samples_count; i++) {
             fingerprint_add_number(print, samples->samples[i].consumer_seq);
+            fingerprint_add_number(print, samples->samples[i].spans_count);
             fingerprint_add_bytes(print, samples->samples[i].spans,
                                   samples->samples[i].spans_count * sizeof(struct sample_span));
         }

@@ -469,6 +469,10 @@ Test(samples, are_counted_by_their_oldest_token)
     cr_assert(baton_ok(&st));
     counter = view_sample_counter(world->core, model, SAMPLE_STAGE_COMPLETION);
     cr_assert_eq(counter.samples, 6, "sent twice under one id, counted once");
+    request.body.samples.consumer_seq = 1;
+    st = world_call(world, &request);
+    cr_assert_eq(st.code, BATON_INVALID_ARGUMENT, "the same samples for another consumer");
+    request.body.samples.consumer_seq = 0;
     world_restart(world);
     counter = view_sample_counter(world->core, view_model_find(world->core, "m"),
                                   SAMPLE_STAGE_COMPLETION);

@@ -220,6 +220,35 @@ Test(requests, retried_open_yields_one_version)
     world_free(world);
 }
 
+/* Else whoever repeats an id by mistake is told that a policy holds which was never stored. */
+Test(requests, retried_apply_says_the_same_in_every_field)
+{
+    static const struct policy_hook_spec hooks[] = { { "beforePause", "http://router/drain", 500 },
+                                                     { "afterProbe", "http://router/open", 500 } };
+    static const struct policy_hook_spec others[] = { { "beforePause", "http://router/drain", 900 },
+                                                      { "afterProbe", "http://router/open", 500 } };
+    const struct policy_spec same = { .hooks = hooks, .hooks_count = 2 };
+    struct policy_spec other[] = { same, same, same, same, same, same };
+    other[0].barrier_quorum = "50%";
+    other[1].barrier_deadline_ms = 7000;
+    other[2].drain_expiry = "abort";
+    other[3].swap_mode = "live";
+    other[4].hooks_count = 0;
+    other[5].hooks = others;
+    struct world *world = world_new();
+    struct request apply = { .kind = REQUEST_MODEL_APPLY, .model = "m", .body.apply = same };
+    apply.options.request_id = "apply-1";
+    struct baton_status st = world_call(world, &apply);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
+        apply.body.apply = other[i];
+        st = world_call(world, &apply);
+        cr_assert_eq(st.code, BATON_INVALID_ARGUMENT, "policy %zu: %s", i, st.message);
+        cr_assert_str_eq(world->reply.field, "options.request_id");
+    }
+    world_free(world);
+}
+
 /* A refused call leaves its request id free. */
 Test(requests, refused_call_keeps_no_request_id)
 {
