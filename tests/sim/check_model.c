@@ -177,11 +177,8 @@ static uint32_t model_of_request(const struct world *world, const struct request
     if (group[0] != '\0') {
         return model_of_group(world, group);
     }
-    if (uid[0] != '\0') {
-        const struct version_record *version = disk_find(&world->disk, RECORD_VERSION, uid);
-        return version != NULL ? model_of_name(version->model) : SIM_MODELS;
-    }
-    return model_of_name(request->model);
+    const struct version_record *version = disk_find(&world->disk, RECORD_VERSION, uid);
+    return model_of_name(version != NULL ? version->model : request->model);
 }
 
 void check_models_asked(const struct world *world, struct head *head, const struct event *event)
