@@ -187,11 +187,12 @@ void people_timeout(struct world *world, struct item *item)
     again(world, call, 100 * MS);
 }
 
-/* The calm's script, one call after the other. */
+/* The calm's script of one model, one call after the other.  The last policy may pause a late roll until
+ * another one is applied. */
 static void follow(struct world *world, uint32_t model, uint32_t chain)
 {
-    static const uint32_t script[] = { VERB_WAKE, VERB_ROLL_RESUME, VERB_RESUME, VERB_ROLL_RESUME,
-                                       VERB_APPLY };
+    static const uint32_t script[] = { VERB_WAKE, VERB_ROLL_RESUME, VERB_RESUME, VERB_APPLY,
+                                       VERB_ROLL_RESUME };
     enum { STEPS = sizeof(script) / sizeof(script[0]) };
     uint32_t agents = 2 * world->nodes_count; /* Each is uncordoned, and unpinned. */
     struct call *call = NULL;
@@ -254,6 +255,20 @@ static void train(struct world *world, const struct call *call)
     }
 }
 
+/* Some clients die; some have the wrong model. */
+static void give_back(struct world *world, const struct call *call, const char *lease)
+{
+    memcpy(world->models[call->model].lease, lease, sizeof(call->uid));
+    if (call->word / 32 % 2 != 0 || world->calm) {
+        return;
+    }
+    uint32_t model = (call->model + (call->word / 4096 % 4 == 0)) % world->models_count;
+    struct call *next = begin_verb(world, (struct wish){ model, VERB_RELEASE }, call->word / 64, 4);
+    if (next != NULL) {
+        memcpy(next->uid, lease, sizeof(next->uid));
+    }
+}
+
 static void go_on(struct world *world, struct call *call, const struct action_reply *reply)
 {
     if (call->verb == SIM_NOBODY && call->kind != REQUEST_VERSION_PUBLISH) {
@@ -268,12 +283,7 @@ static void go_on(struct world *world, struct call *call, const struct action_re
     }
     call->answered_ok = true;
     if (call->kind == REQUEST_SLOTS_ACQUIRE) {
-        char *lease = world->models[call->model].lease;
-        memcpy(lease, reply->object.uid, sizeof(world->models[0].lease));
-        if (call->word / 32 % 2 == 0 && !world->calm) { /* Else the client died. */
-            struct wish wish = { call->model, VERB_RELEASE };
-            (void)begin_verb(world, wish, call->word / 64, 4);
-        }
+        give_back(world, call, reply->object.uid);
     }
     bool sleeps = call->kind == REQUEST_GROUP_SLEEP || call->kind == REQUEST_GROUP_WAKE;
     if (sleeps && call->word / 8192 % 4 != 0 && !world->calm) {

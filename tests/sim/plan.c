@@ -272,13 +272,16 @@ static void clock_jumps(struct world *world, const struct fate *fate)
 
 static void engine_fails(struct world *world, const struct fate *fate)
 {
+    /* Often, what few groups come to. */
     static const enum agent_op_kind kinds[] = {
         AGENT_OP_ATTACH,     AGENT_OP_HEALTH,   AGENT_OP_SET_GATE, AGENT_OP_RAISE_FENCE,
         AGENT_OP_PAUSE,      AGENT_OP_UPDATE,   AGENT_OP_UPDATE,   AGENT_OP_UPDATE,
         AGENT_OP_LABEL,      AGENT_OP_READBACK, AGENT_OP_RESUME,   AGENT_OP_PROBE,
-        AGENT_OP_INVALIDATE, AGENT_OP_SLEEP,    AGENT_OP_WAKE,     AGENT_OP_PREPARE,
-        AGENT_OP_PREPARE,    AGENT_OP_PREPARE,  AGENT_OP_LIVE,     AGENT_OP_LIVE,
-        AGENT_OP_LIVE
+        AGENT_OP_INVALIDATE, AGENT_OP_SLEEP,    AGENT_OP_SLEEP,    AGENT_OP_SLEEP,
+        AGENT_OP_WAKE,       AGENT_OP_WAKE,     AGENT_OP_WAKE,     AGENT_OP_PREPARE,
+        AGENT_OP_PREPARE,    AGENT_OP_PREPARE,  AGENT_OP_PREPARE,  AGENT_OP_PREPARE,
+        AGENT_OP_PREPARE,    AGENT_OP_LIVE,     AGENT_OP_LIVE,     AGENT_OP_LIVE,
+        AGENT_OP_LIVE,       AGENT_OP_LIVE,     AGENT_OP_LIVE
     };
     struct engine_model *engine = engine_of(world, fate);
     enum agent_op_kind kind = kinds[fate->c % (sizeof(kinds) / sizeof(kinds[0]))];
@@ -383,7 +386,7 @@ static const struct kind kinds[] = {
     { "the journal's disk is full", 5, journal_full },
     { "an operator at a node", 15, break_glass },
     { "a clock jumps", 5, clock_jumps },
-    { "an engine misbehaves", 90, engine_fails },
+    { "an engine misbehaves", 130, engine_fails },
     { "an engine dies", 15, engine_dies },
     { "an engine restarts by itself", 12, engine_restarts },
     { "a recreation fails", 4, recreate_fails },

@@ -61,7 +61,8 @@ static void ask_policy(const struct world *world, const struct call *call, struc
         spec->progress_deadline_ms = 15000;
         spec->roll.progress_action = call->word / 62208 % 2 == 0 ? "rollback" : "pause";
     }
-    if (call->word % 11 == PEOPLE_LIVE || call->word % 11 == 8) {
+    uint32_t live = call->word % 11; /* Several of them: much of a live swap is rare. */
+    if (live == PEOPLE_LIVE || live == 2 || live == 8) {
         spec->swap_mode = "live";
         spec->in_flight = "keep";
         spec->kv = "keep";
@@ -186,7 +187,7 @@ static uint64_t of_samples(struct world *world, struct call *call, uint32_t rand
 static uint64_t a_lease(struct world *world, struct call *call, uint32_t random)
 {
     /* Some name what was granted for another model. */
-    uint32_t model = (call->model + (random / 8192 % 8 == 0)) % world->models_count;
+    uint32_t model = (call->model + (random / 8192 % 2 == 0)) % world->models_count;
     memcpy(call->uid, world->models[model].lease, sizeof(call->uid));
     call->word = random;
     return random / 64 % 3000 * MS;
