@@ -34,7 +34,7 @@ struct baton_status leader_store_open(const char *address, uint32_t try_ms,
         return baton_status_hint(
             baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
                               "leadership: the store %.200s belongs to one controller", address),
-            "several controllers need a store in etcd (deploy/docs/etcd.md)");
+            "several controllers need a store in etcd (deploy/docs/leadership.md)");
     }
     struct leader_store *store = calloc(1, sizeof(*store));
     if (store == NULL) {

@@ -3,8 +3,8 @@
  * It is written by whoever leads, again and again, and read by those who wait to take over.  Each write
  * names the place of the record that it replaces, so two writers never both succeed.  It does not fence:
  * store_acquire_epoch() does; neither the store's revision nor its epoch changes with it.  It has a
- * connection of its own, so a slow commit delays no renewal.  Who leads by it, and when, is the
- * business of controller/shell.
+ * connection of its own, so a slow commit delays no renewal.  Who leads by it, and when:
+ * controller/shell/election.h.
  *
  * Only in etcd: the file of "sqlite:" has one process anyway (state_lock.h), "memory:" lives in one.
  *

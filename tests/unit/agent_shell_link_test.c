@@ -2,6 +2,8 @@
 #include "agent/shell/link.h"
 
 #include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,6 +211,98 @@ static void hear(void *context, struct agent_event *event)
     struct heard *heard = context;
     cr_assert(heard->count < EVENTS_MAX);
     heard->kinds[heard->count++] = event->kind;
+}
+
+/* --- controllers, of which one leads --- */
+
+struct controller {
+    struct rpc_server *server;
+    char address[32];
+    const char *leader;            /* Null: this one leads. */
+    struct rpc_call *_Atomic open; /* Of the leader. */
+    atomic_uint asked;
+};
+
+static void serve_session(struct rpc_call *call, const void *request, void *context)
+{
+    struct controller *controller = context;
+    (void)request;
+    (void)atomic_fetch_add(&controller->asked, 1);
+    if (controller->leader == NULL) {
+        static const struct rpc_receiver none = { NULL, NULL, NULL };
+        rpc_call_receive(call, &none, NULL);
+        atomic_store(&controller->open, rpc_call_ref(call));
+        return;
+    }
+    struct baton_status st =
+        baton_status_make(BATON_UNAVAILABLE, BATON_REASON_NOT_LEADER, "another one leads");
+    struct rpc_error_details details = { .leader = controller->leader };
+    rpc_finish_with(call, &st, &details);
+}
+
+static void start_controller(struct controller *controller)
+{
+    static const struct rpc_route routes[] = { { "baton.v1.AgentSession/Session", serve_session,
+                                                 0 } };
+    struct rpc_listener listener = { "127.0.0.1:0", NULL };
+    struct rpc_server_options options = { .routes = routes,
+                                          .routes_count = 1,
+                                          .context = controller,
+                                          .listeners = &listener,
+                                          .listeners_count = 1 };
+    struct baton_status st = rpc_server_create(&options, &controller->server);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    rpc_server_start(controller->server);
+    (void)snprintf(controller->address, sizeof(controller->address), "127.0.0.1:%u",
+                   rpc_server_port(controller->server, 0));
+}
+
+static void ignore(void *context, struct agent_event *event)
+{
+    (void)context;
+    (void)event;
+}
+
+/* An agent that was told of one that stands by has its session with the leader, which it asks as soon as it is named. */
+Test(agent_shell_link, the_session_is_with_the_leader)
+{
+    struct controller standby = { .asked = 0 };
+    struct controller leader = { .asked = 0 };
+    struct rpc_client *client = NULL;
+    struct baton_mailbox *mailbox = NULL;
+    struct baton_mailbox_item item;
+    start_controller(&standby);
+    start_controller(&leader);
+    standby.leader = leader.address;
+    struct rpc_client_options options = { .target = standby.address };
+    struct baton_status st = rpc_client_create(&options, &client);
+    cr_assert(baton_ok(&st));
+    st = baton_mailbox_create(64, &mailbox);
+    cr_assert(baton_ok(&st));
+    struct link_options link_options = { client, mailbox, ignore, NULL };
+    struct link *link = link_create(&link_options);
+    link_open(link);
+    while (atomic_load(&leader.open) == NULL) { /* Patience is the test program's. */
+        link_run(link, baton_clock_monotonic_ns());
+        uint64_t soon = baton_clock_monotonic_ns() + 10 * BATON_NS_PER_MS;
+        uint64_t due = link_deadline_ns(link);
+        if (baton_mailbox_take(mailbox, due < soon ? due : soon, &item)) {
+            item.run(NULL, item.argument);
+        }
+    }
+    cr_assert_eq(atomic_load(&standby.asked), 1);
+    cr_assert_eq(atomic_load(&leader.asked), 1);
+    st = baton_status_ok();
+    rpc_finish(atomic_load(&leader.open), &st);
+    rpc_call_unref(atomic_load(&leader.open));
+    link_destroy(link);
+    rpc_client_destroy(client);
+    while (baton_mailbox_take(mailbox, 0, &item)) {
+        link_discard(item.argument);
+    }
+    baton_mailbox_destroy(mailbox);
+    rpc_server_destroy(standby.server);
+    rpc_server_destroy(leader.server);
 }
 
 /* link_reset() is called while a step's actions are performed: a step within it would overwrite them. */
