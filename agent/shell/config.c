@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/shell/config_file.h"
+#include "agent/shell/peer_identity.h"
 #include "api/base/bytes.h"
 #include "api/config/config.h"
 #include "api/rpc/rpc.h"
@@ -304,6 +305,9 @@ static struct baton_status fill_places(struct shell_config *config, const struct
           config->listen_key },
         { "listenTls.clientCa", file->listen_tls != NULL ? file->listen_tls->client_ca : NULL,
           config->listen_client_ca },
+        { "listenTls.leaderIdentity",
+          file->listen_tls != NULL ? file->listen_tls->leader_identity : NULL,
+          config->listen_leader },
         { "peerTls.ca", file->peer_tls != NULL ? file->peer_tls->ca : NULL, config->peer_ca },
         { "peerTls.cert", file->peer_tls != NULL ? file->peer_tls->cert : NULL, config->peer_cert },
         { "peerTls.key", file->peer_tls != NULL ? file->peer_tls->key : NULL, config->peer_key },
@@ -370,6 +374,10 @@ static struct baton_status fill_head(struct shell_config *config, const struct f
     }
     if (baton_ok(&st)) {
         st = fill_hooks_tls(config, place);
+    }
+    if (baton_ok(&st) && config->listen_leader[0] != '\0' &&
+        !peer_identity_is_pattern(config->listen_leader)) {
+        st = bad(place, "listenTls.leaderIdentity", "must have {leader} in it, once");
     }
     if (baton_ok(&st) && !baton_config_is_name(file->name)) {
         st = bad(place, "name", "must be 1 to 63 of a-z, 0-9, '-' and '.'");

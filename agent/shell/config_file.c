@@ -80,7 +80,8 @@ static const cyaml_schema_field_t tls_fields[] = { NEED("ca", struct file_tls, c
 
 static const cyaml_schema_field_t listen_tls_fields[] = {
     NEED("cert", struct file_listen_tls, cert), NEED("key", struct file_listen_tls, key),
-    TEXT("clientCa", struct file_listen_tls, client_ca), CYAML_FIELD_END
+    TEXT("clientCa", struct file_listen_tls, client_ca),
+    TEXT("leaderIdentity", struct file_listen_tls, leader_identity), CYAML_FIELD_END
 };
 
 static const cyaml_schema_field_t times_fields[] = {

@@ -65,6 +65,7 @@ struct file_listen_tls {
     char *cert;
     char *key;
     char *client_ca;
+    char *leader_identity;
 };
 
 struct file_times {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/shell/peer_identity.h"
 #include "agent/shell/peer_message.h"
 #include "api/base/bytes.h"
 #include "api/base/clock.h"
@@ -73,6 +74,18 @@ static bool is_leader(const struct peer_server *server, const char *name)
     return false;
 }
 
+/* Before anything that the caller says is believed. */
+static struct baton_status check_identity(const struct peer_server *server,
+                                          const struct rpc_call *call, const char *leader)
+{
+    const struct shell_config *config = server->options.config;
+    struct rpc_peer peer;
+    rpc_call_peer(call, &peer);
+    return peer_identity_is_leader(&peer, config->listen_leader, leader, config->insecure)
+               ? baton_status_ok()
+               : peer_identity_refusal(&peer, leader);
+}
+
 /* True: the call is its leader's newest stream. */
 static bool take_stream(struct peer_server *server, const char *name, struct rpc_call *call)
 {
@@ -102,6 +115,9 @@ static void take_message(struct peer_server *server, struct rpc_call *call, cons
     struct link_memory memory = { .count = 0 };
     struct agent_peer_command command;
     struct baton_status st = peer_command_from(message, &command, &memory);
+    if (baton_ok(&st)) {
+        st = check_identity(server, call, command.leader);
+    }
     bool known = baton_ok(&st) && is_leader(server, command.leader);
     if (!baton_ok(&st)) {
         baton_log_status(BATON_LOG_ERROR, "peer", "a leader's command is refused", &st);

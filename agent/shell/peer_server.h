@@ -2,7 +2,7 @@
  *
  * A leader's commands become PEER_COMMAND events; its answers go to its newest stream, and a newer one
  * ends the older.  Who may dial is a matter of 'listenTls': with clientCa only those whose certificate
- * it signed.
+ * it signed, and only as the leader that the certificate names (peer_identity.h).
  *
  * Depends on: agent/core, api/rpc, api/base/mailbox.h.  Threads: functions from the loop's; rpc threads
  * only post.  Ownership: the loop creates and destroys. */

@@ -105,25 +105,34 @@ static void audit_agent(struct daemon *daemon, struct rpc_call *call, const char
     service_audit_refused(daemon, call, object, status);
 }
 
-struct baton_status service_check_group(struct daemon *daemon, struct rpc_call *call,
-                                        const char *agent, const char *group)
+static struct baton_status check_group(struct daemon *daemon, struct rpc_call *call,
+                                       const struct rpc_peer *peer, const char *agent,
+                                       const char *group)
 {
-    struct rpc_peer peer;
-    rpc_call_peer(call, &peer);
-    struct baton_status st = access_check_agent(&daemon->access, &peer, agent, group);
+    struct baton_status st = access_check_agent(&daemon->access, peer, agent, group);
     if (!baton_ok(&st)) {
         audit_agent(daemon, call, agent, group, &st);
     }
     return st;
 }
 
+struct baton_status service_check_group(struct daemon *daemon, struct rpc_call *call,
+                                        const char *agent, const char *group)
+{
+    struct rpc_peer peer;
+    rpc_call_peer(call, &peer);
+    return check_group(daemon, call, &peer, agent, group);
+}
+
 struct baton_status service_check_agent(struct daemon *daemon, struct rpc_call *call,
                                         const char *agent, Baton__V1__GroupReport *const *groups,
                                         size_t count)
 {
-    struct baton_status st = service_check_group(daemon, call, agent, NULL);
+    struct rpc_peer peer;
+    rpc_call_peer(call, &peer);
+    struct baton_status st = check_group(daemon, call, &peer, agent, NULL);
     for (size_t i = 0; baton_ok(&st) && i < count; i++) {
-        st = service_check_group(daemon, call, agent, groups[i]->group);
+        st = check_group(daemon, call, &peer, agent, groups[i]->group);
     }
     return st;
 }

@@ -41,8 +41,10 @@ class SecureFleet(Fleet):
         self.pki = self.dir / "pki"
         make("init", self.pki, "--trust-domain", DOMAIN)
         make("issue", self.pki, "controller", "--role", "controller", "--dns", "localhost", "--ip", "127.0.0.1")
-        for name, role in {**self.PEOPLE, **dict.fromkeys(self.groups, "agent")}.items():
+        for name, role in self.PEOPLE.items():
             make("issue", self.pki, name, "--role", role)
+        for name in self.groups:
+            make("issue", self.pki, name, "--role", "agent", "--ip", "127.0.0.1")
         rows = [
             {"identity": identity("agent", "*"), "role": "agent", "agents": ["{1}"], "groups": ["{1}-*"]},
             {"identity": identity("agent", "node-a"), "role": "trainer", "models": ["m", "m-*"]},
@@ -64,7 +66,11 @@ class SecureFleet(Fleet):
         return {"ca": str(self.pki / "ca.crt"), "cert": str(folder / f"{name}.crt"), "key": str(folder / f"{name}.key")}
 
     def agent_config(self, name):
-        return {**super().agent_config(name), "controllerTls": self.pair(name)}
+        config = {**super().agent_config(name), "controllerTls": self.pair(name), "peerTls": self.pair(name)}
+        if "listen" in config:
+            pair = self.pair(name)
+            config["listenTls"] = {"cert": pair["cert"], "key": pair["key"], "clientCa": pair["ca"]}
+        return config
 
     def run(self, *words, who="ada", folder=None, **options):
         pair = self.pair(who, folder)
@@ -77,7 +83,7 @@ class SecureFleet(Fleet):
 class Security(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.fleet = SecureFleet({"node-a": {"node-a-g0": [1]}, "node-b": {"node-b-g0": [1]}})
+        cls.fleet = SecureFleet({"node-a": {"node-a-g0": [1], "node-a-g1": [1]}, "node-b": {"node-b-g0": [1], "node-a-g1": [1]}})
         cls.addClassCleanup(cls.fleet.close)
         cls.fleet.start()
         cls.fleet.wait_connected()

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/shell/peer_identity.h"
 #include "agent/shell/peer_link.h"
 #include "agent/shell/peer_message.h"
 #include "agent/shell/peer_server.h"
@@ -410,4 +411,51 @@ Test(agent_shell_peer, a_newer_link_replaces_the_older)
     drain(rig); /* News of the newer one. */
     peer_links_destroy(newer);
     close_rig(rig);
+}
+
+/* --- identity --- */
+
+static struct rpc_peer peer_named(const char *name)
+{
+    struct rpc_peer peer = { .principal = RPC_PRINCIPAL_CERTIFICATE, .names_count = 1 };
+    peer.names[0].is_spiffe = strncmp(name, "spiffe:", 7) == 0;
+    (void)snprintf(peer.names[0].text, sizeof(peer.names[0].text), "%s", name);
+    return peer;
+}
+
+/* Whoever the authority signed may dial; only the leader itself is taken for the leader. */
+Test(agent_shell_peer, a_leader_is_who_its_certificate_names)
+{
+    static const struct {
+        const char *name;
+        const char *pattern;
+        bool is_leader;
+    } cases[] = {
+        { "spiffe://lab/agent/a0", "", true },
+        { "spiffe://lab/agent/a00", "", false },
+        { "spiffe://lab/agent/a1", "", false },
+        { "spiffe://lab/viewer/a0", "", false },
+        { "spiffe://lab/operator/agent/a0", "", false },
+        { "a0", "", true },
+        { "a0.lab", "", false },
+        { "a0.lab", "{leader}.lab", true },
+        { "xa0.lab", "{leader}.lab", false },
+        { "a0.lab.evil", "{leader}.lab", false },
+        { "spiffe://lab/ns/x/sa/a0", "spiffe://lab/ns/x/sa/{leader}", true },
+        { "spiffe://lab/agent/a0", "spiffe://lab/ns/x/sa/{leader}", false },
+        { "spiffe://lab/agent/a0", "{leader}.lab", false },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rpc_peer peer = peer_named(cases[i].name);
+        cr_assert_eq(peer_identity_is_leader(&peer, cases[i].pattern, "a0", false),
+                     cases[i].is_leader, "%s by '%s'", cases[i].name, cases[i].pattern);
+    }
+    struct rpc_peer local = { .principal = RPC_PRINCIPAL_LOCAL };
+    struct rpc_peer anonymous = { .principal = RPC_PRINCIPAL_ANONYMOUS };
+    cr_assert(peer_identity_is_leader(&local, "", "a0", false));
+    cr_assert_not(peer_identity_is_leader(&anonymous, "", "a0", false));
+    cr_assert(peer_identity_is_leader(&anonymous, "", "a0", true));
+    cr_assert_not(peer_identity_is_pattern("spiffe://lab/agent/a0"));
+    cr_assert_not(peer_identity_is_pattern("{leader}{leader}"));
+    cr_assert(peer_identity_is_pattern("spiffe://lab/agent/{leader}"));
 }
