@@ -7,6 +7,7 @@
 #include "agent/shell/config.h"
 #include "agent/shell/daemon.h"
 #include "api/base/log.h"
+#include "api/rpc/rpc.h"
 
 enum { EXIT_BAD_START = 1, EXIT_USAGE = 2 };
 
@@ -105,9 +106,18 @@ static struct baton_status configure_log(const struct arguments *arguments,
     return baton_status_ok();
 }
 
+static struct baton_status watch_certificates(const struct shell_config *config,
+                                              struct rpc_expiry **out)
+{
+    const char *files[] = { config->cert, config->listen_cert, config->peer_cert, config->ca };
+    bool is_plain = config->ca[0] == '\0' && config->listen_cert[0] == '\0';
+    return is_plain ? baton_status_ok() : rpc_expiry_create(files, 4, out);
+}
+
 static int run(const struct shell_config *config)
 {
     struct daemon *daemon = NULL;
+    struct rpc_expiry *expiry = NULL;
     pthread_t thread;
     struct baton_status st = daemon_create(config, &daemon);
     if (!baton_ok(&st)) {
@@ -127,7 +137,12 @@ static int run(const struct shell_config *config)
         baton_log(BATON_LOG_WARN, "agent",
                   "insecure: whoever is on the network may pass for the controller or a leader");
     }
+    st = watch_certificates(config, &expiry);
+    if (!baton_ok(&st)) {
+        baton_log_status(BATON_LOG_WARN, "agent", "nobody warns of old certificates", &st);
+    }
     daemon_run(daemon);
+    rpc_expiry_destroy(expiry);
     (void)pthread_join(thread, NULL);
     daemon_destroy(daemon);
     return 0;

@@ -45,6 +45,17 @@ struct rpc_tls {
         *server_name; /* Client: the name to look for in the certificate; else the target's. */
 };
 
+/* Seconds until the first certificate of a file ends; negative: it has. */
+BATON_MUST_USE struct baton_status rpc_certificate_ends(const char *file, int64_t *seconds);
+
+/* Looks at a daemon's certificates now and every hour, on a thread of its own, and logs those that end within 14 days or
+ * have ended.  Null and empty names are passed over. */
+struct rpc_expiry;
+enum { RPC_EXPIRY_FILES_MAX = 4 };
+BATON_MUST_USE struct baton_status rpc_expiry_create(const char *const *files, size_t count,
+                                                     struct rpc_expiry **out);
+void rpc_expiry_destroy(struct rpc_expiry *expiry); /* Null is fine. */
+
 /* The refusal of a request whose field 'field' (a path, "update.maxUnavailable") is wrong:
  * INVALID_ARGUMENT BAD_FIELD, "<field>: <what>".  It travels with google.rpc.BadRequest. */
 BATON_MUST_USE BATON_PRINTF(2, 3) struct baton_status

@@ -196,9 +196,24 @@ static void say_ready(const struct daemon *daemon)
     }
 }
 
+/* Its own, and the authority's. */
+static struct baton_status watch_certificates(const struct daemon_options *daemon_options,
+                                              struct rpc_expiry **out)
+{
+    const char *files[2] = { NULL, NULL };
+    for (size_t i = 0; i < daemon_options->listeners_count; i++) {
+        if (daemon_options->listeners[i].tls != NULL) {
+            files[0] = daemon_options->listeners[i].tls->cert_file;
+            files[1] = daemon_options->listeners[i].tls->ca_file;
+        }
+    }
+    return files[0] != NULL ? rpc_expiry_create(files, 2, out) : baton_status_ok();
+}
+
 static int run(const struct daemon_options *daemon_options)
 {
     struct daemon *daemon = NULL;
+    struct rpc_expiry *expiry = NULL;
     pthread_t thread;
     struct baton_status st = daemon_create(daemon_options, &daemon);
     if (!baton_ok(&st)) {
@@ -211,7 +226,12 @@ static int run(const struct daemon_options *daemon_options)
         return fail(&st);
     }
     say_ready(daemon);
+    st = watch_certificates(daemon_options, &expiry);
+    if (!baton_ok(&st)) {
+        baton_log_status(BATON_LOG_WARN, "controller", "nobody warns of old certificates", &st);
+    }
     daemon_run(daemon);
+    rpc_expiry_destroy(expiry);
     bool deposed = daemon->deposed;
     if (deposed) { /* The signal's thread still waits. */
         (void)pthread_kill(thread, SIGTERM);

@@ -44,7 +44,7 @@ class SecureFleet(Fleet):
         for name, role in self.PEOPLE.items():
             make("issue", self.pki, name, "--role", role)
         for name in self.groups:
-            make("issue", self.pki, name, "--role", "agent", "--ip", "127.0.0.1")
+            make("issue", self.pki, name, "--role", "agent", "--ip", "127.0.0.1", "--days", "3" if name == "node-b" else "60")
         rows = [
             {"identity": identity("agent", "*"), "role": "agent", "agents": ["{1}"], "groups": ["{1}-*"]},
             {"identity": identity("agent", "node-a"), "role": "trainer", "models": ["m", "m-*"]},
@@ -207,6 +207,11 @@ class Security(unittest.TestCase):
         wait_until("the new one is shown", lambda: self.served_serial() != before)
         self.fleet.ctl("get", "groups")
         self.assertEqual(sessions, count())
+
+    def test_a_certificate_that_ends_soon_is_warned_of(self):
+        texts = lambda name: [line for line in self.fleet.agents[name].log.read_text().splitlines() if "a certificate expires soon" in line]
+        wait_until("a warning", lambda: any("node-b.crt" in line for line in texts("node-b")))
+        self.assertEqual([], texts("node-a"))
 
     # --- what is in no log ---
 

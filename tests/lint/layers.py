@@ -49,7 +49,7 @@ FOREIGN = {
     "curl/": [HTTP, "controller/store"],
     "cyaml/": [CONFIG],
     "yaml.h": [CONFIG],
-    "openssl/": ["controller/cli"],
+    "openssl/": [RPC, "controller/cli"],
     "zstd.h": [DELTA],
     "zlib.h": [DELTA],
     "cuda": ["transport/"],

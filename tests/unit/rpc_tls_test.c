@@ -278,3 +278,27 @@ Test(rpc_tls, bad_files)
     char *words[] = { "rm", "-rf", rig.folder, NULL };
     run(words);
 }
+
+/* How long a certificate holds is read from its file; what is none is told by name. */
+Test(rpc_tls, ends_of_certificates)
+{
+    struct rig rig;
+    int64_t seconds = 0;
+    rig_init(&rig);
+    struct baton_status st = rpc_certificate_ends(rig.server_cert, &seconds);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_assert_gt(seconds, 86400);
+    cr_assert_leq(seconds, 2 * 86400);
+    st = rpc_certificate_ends(rig.server_key, &seconds);
+    cr_assert_eq(st.reason, BATON_REASON_MALFORMED);
+    st = rpc_certificate_ends("/nonexistent/server.pem", &seconds);
+    cr_assert_eq(st.code, BATON_NOT_FOUND);
+    struct rpc_expiry *expiry = NULL;
+    const char *const files[] = { rig.server_cert, NULL, "", rig.server_key };
+    st = rpc_expiry_create(files, 4, &expiry);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    rpc_expiry_destroy(expiry);
+    rpc_expiry_destroy(NULL);
+    char *words[] = { "rm", "-rf", rig.folder, NULL };
+    run(words);
+}
