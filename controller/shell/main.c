@@ -180,6 +180,15 @@ static struct baton_status check_exposed(const struct rpc_listener *listeners, s
 
 static void say_ready(const struct daemon *daemon)
 {
+    bool has_tls = false;
+    for (size_t i = 0; i < daemon->options.listeners_count; i++) {
+        has_tls |= daemon->options.listeners[i].tls != NULL;
+    }
+    if (has_tls && daemon->access.rows_count == 0) {
+        baton_log(BATON_LOG_WARN, "controller",
+                  "no identity has a role: whoever shows a certificate is refused; set "
+                  "access.identities (deploy/docs/security.md)");
+    }
     for (size_t i = 0; i < daemon->options.listeners_count; i++) {
         const char *address = daemon->options.listeners[i].address;
         struct baton_log_field fields[] = { BATON_LOG_TEXT("address", address),

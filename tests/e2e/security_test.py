@@ -119,6 +119,11 @@ class Security(unittest.TestCase):
         self.assertEqual((identity("operator", "ada"), "maintenance window"), (suspended["principal"], suspended["reason"]))
         self.assertGreater(int(suspended["revisionAfter"]), int(suspended["revisionBefore"]))
         self.assertIn("127.0.0.1", suspended["address"])
+        wide = self.fleet.ctl("audit", "model/m", "--since", "1h", "-o", "wide")
+        self.assertIn("maintenance window", wide)
+        self.assertIn(f"revision {suspended['revisionBefore']} to {suspended['revisionAfter']}", wide)
+        self.assertIn("method: baton.v1.Models/Suspend", self.fleet.ctl("audit", "model/m", "-o", "yaml"))
+        self.assertEqual([], self.fleet.audit("model/nobody"))
 
     def test_a_viewer_reads(self):
         code, _, err = self.fleet.run("get", "groups", who="vic")

@@ -222,6 +222,17 @@ Test(controller_audit, changes_are_found)
     remove_place(&place);
 }
 
+/* A disk that is full takes no entry: that is logged, and what was asked for is done all the same. */
+Test(controller_audit, a_full_disk_stops_nothing)
+{
+    struct audit_options audit = { "/dev/full", AUDIT_ROTATE_BYTES, 2 };
+    struct controller_fixture fixture;
+    controller_fixture_start_with(&fixture, (struct daemon_options){ .audit = &audit });
+    controller_fixture_apply(&fixture, "m");
+    controller_fixture_apply(&fixture, "n");
+    controller_fixture_stop(&fixture);
+}
+
 Test(controller_audit, pages_hold_each_entry_once)
 {
     struct place place = make_place();
