@@ -191,7 +191,7 @@ static const char *stale(const struct agent *agent, const struct group *group,
     if (ticket->owner_term < ledger->owner_term) {
         return "its owner term is lower than one seen before";
     }
-    if (ledger->open || group->offered) {
+    if (ledger->open || group->offered || group->resolving) {
         return "another ticket is open";
     }
     if (agent->space != AGENT_JOURNAL_ROOM) {

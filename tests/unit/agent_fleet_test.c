@@ -301,6 +301,31 @@ Test(fleet, a_silent_member_keeps_it_in_doubt)
     fleet_destroy(fleet);
 }
 
+/* What members say belongs to the ticket that asks them: no other one is taken meanwhile. */
+Test(fleet, an_asking_leader_takes_no_other_ticket)
+{
+    struct fleet *fleet = doubtful(AGENT_PEER_CONFIRM);
+    struct world *leader = fleet->worlds[0];
+    struct world_group *group = &leader->groups[0];
+    fleet_lose_disk(fleet, 0);
+    fleet_break(fleet, 2, true);
+    fleet_start(fleet, 0);
+    fleet_run(fleet, 30 * S);
+    world_resolve(leader, 0);
+    fleet_run(fleet, S / 4);
+    cr_assert(world_noted(leader, "Resolving"));
+    cr_assert_eq(group->outcome.outcome, AGENT_OUTCOME_NONE);
+    world_ticket(leader, 0, group->target_seq, true); /* By a store that forgot the other one. */
+    fleet_run(fleet, S / 4);
+    cr_assert_eq(group->outcome.outcome, AGENT_OUTCOME_REFUSED);
+    cr_assert_str_eq(group->outcome.message, "another ticket is open");
+    fleet_mend(fleet, 2);
+    group->auto_rejoin = true;
+    fleet_run(fleet, 120 * S);
+    expect_peace(fleet, 1);
+    fleet_destroy(fleet);
+}
+
 /* Being asked fences: a command of the lost swap that arrives later is refused. */
 Test(fleet, an_asked_member_obeys_no_earlier_ticket)
 {
