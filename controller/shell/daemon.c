@@ -159,7 +159,9 @@ static void rebuild(struct daemon *daemon)
     daemon->stands_by = false;
     rpc_health_set_all(daemon->server, RPC_HEALTH_NOT_SERVING);
     struct baton_status st = build_core(daemon);
-    if (!baton_ok(&st)) {
+    if (st.reason == BATON_REASON_STALE_EPOCH) { /* Somebody led since it acquired its epoch. */
+        perform_deposed(daemon, &st);
+    } else if (!baton_ok(&st)) {
         daemon->store_status = st;
         daemon->rebuild = true;
         baton_log_status(BATON_LOG_ERROR, "controller", "cannot read the store; trying again", &st);

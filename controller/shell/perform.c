@@ -34,23 +34,33 @@ static void free_pending(struct pending *pending)
     free(pending);
 }
 
+void perform_deposed(struct daemon *daemon, const struct baton_status *status)
+{
+    baton_log_status(BATON_LOG_ERROR, "store", "another controller has the store now", status);
+    daemon->rebuild = true;
+    daemon->retry_ns = 0;
+    if (daemon->leadership != NULL) {
+        daemon->store_status = standby_deposed(daemon);
+        return;
+    }
+    daemon->deposed = true; /* Taking it back would begin a fight. */
+    daemon->stopping = true;
+    daemon->store_status = *status;
+}
+
 static void perform_persist(struct daemon *daemon, const struct transaction *transaction)
 {
     struct baton_status st = store_commit(daemon->store, transaction);
     if (baton_ok(&st)) {
         return;
     }
-    bool deposed = st.reason == BATON_REASON_STALE_EPOCH;
-    baton_log_status(BATON_LOG_ERROR, "store",
-                     deposed ? "another controller has the store now"
-                             : "a change could not be stored; reading the store again",
-                     &st);
     bool known = st.code != BATON_DEADLINE_EXCEEDED;
-    if (deposed && daemon->leadership != NULL) {
-        st = standby_deposed(daemon);
-    } else if (deposed) { /* Taking it back would begin a fight. */
-        daemon->deposed = true;
-        daemon->stopping = true;
+    if (st.reason == BATON_REASON_STALE_EPOCH) {
+        perform_deposed(daemon, &st);
+        st = daemon->store_status;
+    } else {
+        baton_log_status(BATON_LOG_ERROR, "store",
+                         "a change could not be stored; reading the store again", &st);
     }
     if (st.code != BATON_RESOURCE_EXHAUSTED && st.code != BATON_ABORTED &&
         st.reason != BATON_REASON_NOT_LEADER) {
@@ -135,6 +145,10 @@ static void perform_log(struct daemon *daemon, const struct log_entry *entry)
 static void perform_new_generation(struct daemon *daemon, uint64_t floor)
 {
     struct baton_status st = store_raise_generation(daemon->store, floor);
+    if (st.reason == BATON_REASON_STALE_EPOCH) {
+        perform_deposed(daemon, &st);
+        return;
+    }
     if (!baton_ok(&st)) {
         baton_log_status(BATON_LOG_ERROR, "store", "cannot raise the generation", &st);
     }

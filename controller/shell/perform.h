@@ -11,6 +11,10 @@ struct daemon;
 /* Performs one action; sets daemon->rebuild when the store refused. */
 void perform(struct daemon *daemon, const struct action *action);
 
+/* The store says that somebody else leads: one of several controllers stands by, another one ends; whoever
+ * asks is told. */
+void perform_deposed(struct daemon *daemon, const struct baton_status *status);
+
 /* Answers every pending call with this failure and closes every session. */
 void perform_fail_all(struct daemon *daemon, const struct baton_status *status);
 

@@ -401,6 +401,24 @@ static struct baton_status load_pair(void *context, const struct etcd_pair *pair
                              "store: etcd's key \"%.120s\" is not known to this build", pair->key);
 }
 
+/* What was read may be another leader's, in part, if one came meanwhile; else 'read' stands. */
+static struct baton_status still_leads(struct etcd_store *store, struct baton_status read)
+{
+    struct etcd_found found;
+    struct epoch ours = store->epoch.epoch;
+    struct baton_status st = etcd_find(store, etcd_client_deadline_ns(store->client), &found);
+    if (!baton_ok(&st) || found.epoch_mod == store->epoch_mod) {
+        return baton_ok(&read) ? st : read;
+    }
+    return baton_status_hint(
+        baton_status_make(BATON_ABORTED, BATON_REASON_STALE_EPOCH,
+                          "the store is at epoch %llu/%llu, and was read under %llu/%llu",
+                          (unsigned long long)found.epoch.epoch.generation,
+                          (unsigned long long)found.epoch.epoch.n,
+                          (unsigned long long)ours.generation, (unsigned long long)ours.n),
+        "another controller leads now; this one must start again");
+}
+
 static struct baton_status etcd_load(struct store *base, store_visit_fn visit, void *context)
 {
     struct etcd_store *store = of(base);
@@ -420,7 +438,8 @@ static struct baton_status etcd_load(struct store *base, store_visit_fn visit, v
     etcd_key(store, "records/", pages.next);
     etcd_key(store, "records0", pages.end);
     struct loading loading = { strlen(pages.next), visit, context };
-    return visit_pages(store, &pages, load_pair, &loading);
+    st = visit_pages(store, &pages, load_pair, &loading);
+    return store->leads ? still_leads(store, st) : st;
 }
 
 struct listing {

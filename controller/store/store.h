@@ -50,6 +50,7 @@ BATON_MUST_USE struct baton_status store_raise_generation(struct store *store, u
 
 /* Gives every record to 'visit', which may stop with a failure of its own.  The record is borrowed
  * for the call.  A record that cannot be decoded ends it with DATA_LOSS, naming record and field.
+ * STALE_EPOCH: an epoch was acquired here, and a later one elsewhere since; what was given is of no use.
  */
 typedef struct baton_status (*store_visit_fn)(void *context, struct record_ref record);
 BATON_MUST_USE struct baton_status store_load(struct store *store, store_visit_fn visit,

@@ -110,6 +110,9 @@ static void late_request_of_the_deposed(struct etcd_rig *rig)
     must(commit(&new, 5, 1));
     must(store_acquire_epoch(old.store, &old.start));
     CHECK(value_of(&old, 1) == 5);
+    struct loaded loaded = { 0 };
+    must_fail(store_load(new.store, note, &loaded), BATON_ABORTED, BATON_REASON_STALE_EPOCH,
+              "the store is at epoch");
     must_fail(commit(&new, 6, 1), BATON_ABORTED, BATON_REASON_STALE_EPOCH, "the store is at epoch");
     store_close(old.store);
     store_close(new.store);
