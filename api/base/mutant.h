@@ -87,6 +87,14 @@ enum {
     MUTANT_SAMPLES_STALE,     /* Accepts samples that lag one publish too many. */
     MUTANT_TIMER_STUCK,       /* Asks for ever for a time that has passed. */
 
+    /* Controller's store, and its shell as the simulator has it (tests/sim/head.c). */
+    MUTANT_STORE_EPOCH_FREE,    /* Applies what a deposed controller committed. */
+    MUTANT_STORE_REVISION_FREE, /* Applies a commit that comes twice. */
+    MUTANT_UNANSWERED_SENT,     /* Sends before the store has answered. */
+    MUTANT_DEPOSED_GOES_ON,     /* Goes on after the store refused its epoch. */
+    MUTANT_TORN_READ,           /* Reads a commit that is decided before it is applied. */
+    MUTANT_DOUBT_BELIEVED,      /* Takes a commit whose answer is lost for done. */
+
     MUTANT_COUNT
 };
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api/base/mutant.h"
 #include "controller/store/backend.h"
 
 static const char sqlite_prefix[] = "sqlite:";
@@ -75,7 +76,8 @@ struct baton_status store_check(struct epoch stored, uint64_t revision,
                                 const struct transaction *transaction)
 {
     struct epoch asked = transaction->epoch;
-    if (asked.generation != stored.generation || asked.n != stored.n) {
+    bool leads = asked.generation == stored.generation && asked.n == stored.n;
+    if (!leads && !MUTANT(STORE_EPOCH_FREE)) {
         return baton_status_hint(
             baton_status_make(BATON_ABORTED, BATON_REASON_STALE_EPOCH,
                               "the store is at epoch %llu/%llu, the write at %llu/%llu",
@@ -83,7 +85,7 @@ struct baton_status store_check(struct epoch stored, uint64_t revision,
                               (unsigned long long)asked.generation, (unsigned long long)asked.n),
             "another controller leads now; this one must start again");
     }
-    if (transaction->revision <= revision) {
+    if (transaction->revision <= revision && !MUTANT(STORE_REVISION_FREE)) {
         return baton_status_make(BATON_ABORTED, BATON_REASON_STALE_REVISION,
                                  "the store is at revision %llu, the write would make it %llu",
                                  (unsigned long long)revision,

@@ -87,6 +87,9 @@ bool check_converged(struct world *world, char *why, size_t why_bytes)
     if (world_lead(world) == NULL) {
         return not_yet(why, why_bytes, "the controller", "is down");
     }
+    if (world_lead(world)->waits) {
+        return not_yet(why, why_bytes, "the controller", "waits for its store");
+    }
     for (uint32_t model = 0; model < world->models_count; model++) {
         uint32_t final = world->models[model].final;
         if (final == 0 || world->versions[final].seq == 0) {
@@ -117,6 +120,7 @@ bool check_converged(struct world *world, char *why, size_t why_bytes)
 void check_quiet(struct world *world)
 {
     struct head *head = world_lead(world);
+    head = head != NULL && head->waits ? NULL : head; /* Its core is ahead of what is stored. */
     for (uint32_t i = 0; head != NULL && i < view_groups_count(head->core); i++) {
         const struct group_record *group = view_group_at(head->core, i);
         struct group_status status;

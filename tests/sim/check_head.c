@@ -460,34 +460,7 @@ void check_committed(struct world *world, struct head *head, const struct transa
     check_counts(world, transaction);
 }
 
-/* --- what it sends --- */
-
-void check_send(struct world *world, struct head *head, const struct action_send *send)
-{
-    check_models_sent(world, send);
-    if (send->kind == SEND_TICKET) {
-        const struct ticket_record *ticket = send->message.ticket.ticket;
-        if (ticket->resolve) {
-            check_ticket_book(world, ticket->uid)->resolves = true;
-            world_group(world, send->message.ticket.group, NULL)->asks = true;
-        }
-        const struct group_record *group =
-            disk_find(&world->disk, RECORD_GROUP, send->message.ticket.group);
-        if (!head->deposed && (group == NULL || !group->ticket_open ||
-                               strcmp(group->ticket.uid, send->message.ticket.ticket->uid) != 0)) {
-            world_break(world, CHECK_ORDER, "%s is sent a ticket that is not stored",
-                        send->message.ticket.group);
-        }
-    } else if (send->kind == SEND_OUTCOME_STORED) {
-        const struct group_record *group =
-            disk_find(&world->disk, RECORD_GROUP, send->message.stored.group);
-        if (!head->deposed && group != NULL && group->ticket_open &&
-            strcmp(group->ticket.uid, send->message.stored.ticket_uid) == 0) {
-            world_break(world, CHECK_OUTCOME, "%s is told that its outcome is stored; it is not",
-                        send->message.stored.group);
-        }
-    }
-}
+/* --- what it answers --- */
 
 void check_answer(struct world *world, const struct call *call, const struct action_reply *reply)
 {

@@ -143,6 +143,37 @@ static void look_samples(struct report *report)
     }
 }
 
+static void look_deliveries(struct report *report)
+{
+    static const char *const names[DELIVERY_KINDS] = {
+        [DELIVERY_DONE_UNANSWERED] = "done, its answer lost",
+        [DELIVERY_UNDONE_UNANSWERED] = "not done, and no answer",
+        [DELIVERY_SLOW] = "slow",
+        [DELIVERY_SLOW_LEASE] = "slower than an agent's lease",
+        [DELIVERY_DEPOSED_MEANWHILE] = "overtaken by another leader",
+        [DELIVERY_LATE_DONE] = "after its controller gave up, before the next epoch",
+        [DELIVERY_LATE_REFUSED] = "after the next epoch",
+        [DELIVERY_TWICE] = "that came twice",
+        [DELIVERY_AWAY] = "while the store is away",
+        [DELIVERY_START_AWAY] = "not begun: no epoch while the store is away",
+        [DELIVERY_SLOW_LOAD] = "before it a slow load",
+        [DELIVERY_DIED] = "whose controller died meanwhile",
+        [DELIVERY_TOLD] = "in doubt, and its caller is told",
+        [DELIVERY_DEPOSED_LEARNS] = "by which a controller learns that it was deposed",
+        [DELIVERY_DEPOSED_SENDS] = "whose messages a deposed controller sends",
+        [DELIVERY_DEPOSED_CUT] = "of a deposed controller that reaches no store",
+        [DELIVERY_TAKEN_BACK] = "in doubt, and the lead taken back",
+        [DELIVERY_LOAD_OVERTAKEN] = "not begun: another leader came while it read the store",
+        [DELIVERY_TORN] = "in parts",
+        [DELIVERY_TORN_RESUMED] = "in parts, finished before its leader's next one",
+        [DELIVERY_TORN_INHERITED] = "in parts, finished by the next leader",
+        [DELIVERY_TORN_DROPPED] = "in parts, not decided, and dropped by the next leader",
+    };
+    for (uint32_t i = 0; i < DELIVERY_KINDS; i++) {
+        look(report, COVER_DELIVERY, i, "commit", names[i]);
+    }
+}
+
 static void look_engine_faults(struct report *report)
 {
     static const char *const names[EF_KINDS] = { "none",  "fail",   "fail back", "hang",
@@ -180,6 +211,7 @@ uint32_t cover_missing(FILE *out, bool all)
     look(&report, COVER_MODELS, COVER_MODELS_TICKETS, "two models",
          "that swap at one agent at once");
     look(&report, COVER_MODELS, COVER_MODELS_LEASE, "two models", "and slots of the other one");
+    look_deliveries(&report);
     look(&report, COVER_TOGETHER, 1, "transaction", "of two messages");
     look(&report, COVER_TOGETHER, 3, "transaction", "of four messages");
     return report.missing;

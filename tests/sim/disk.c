@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/base/bytes.h"
+#include "controller/store/backend.h"
 #include "controller/store/record_codec.h"
 #include "controller/store/record_fields.h"
 #include "tests/sim/check.h"
@@ -74,15 +75,25 @@ static void apply(struct world *world, struct disk *disk, const struct record_op
     memcpy(&kept->body, op->record.body, record_fields(op->record.kind)->struct_bytes);
 }
 
+bool disk_is_at(const struct disk *disk, struct epoch epoch)
+{
+    return epoch.generation == disk->epoch.generation && epoch.n == disk->epoch.n;
+}
+
 struct baton_status disk_commit(struct world *world, struct disk *disk,
                                 const struct transaction *transaction)
 {
-    if (transaction->epoch.generation != disk->epoch.generation ||
-        transaction->epoch.n != disk->epoch.n) {
-        return baton_status_make(BATON_ABORTED, BATON_REASON_STALE_EPOCH, "somebody else leads");
+    struct baton_status st = store_check(disk->epoch, disk->revision, transaction);
+    if (!baton_ok(&st)) {
+        return st;
     }
-    if (transaction->revision <= disk->revision) {
-        return baton_status_make(BATON_ABORTED, BATON_REASON_STALE_REVISION, "done before");
+    if (!disk_is_at(disk, transaction->epoch)) {
+        world_break(world, CHECK_FENCING, "a commit of epoch %llu.%llu is applied; %llu.%llu leads",
+                    (unsigned long long)transaction->epoch.generation,
+                    (unsigned long long)transaction->epoch.n,
+                    (unsigned long long)disk->epoch.generation, (unsigned long long)disk->epoch.n);
+    } else if (transaction->revision <= disk->revision) {
+        world_break(world, CHECK_STORE, "a commit is applied twice");
     }
     if (!transaction->sync && transaction->ops_count > 0) {
         world_break(world, CHECK_STORE, "records are changed without being made durable");
@@ -132,7 +143,11 @@ bool disk_load(struct world *world, struct head *head)
         struct event event = { .kind = EVENT_LOAD,
                                .now_ns = world->now_ns,
                                .wall_ns = world_wall_ns(world, head->skew_ns) };
-        event.body.load = (struct record_ref){ disk->kept[i].kind, &disk->kept[i].body };
+        event.body.load.kind = disk->kept[i].kind;
+        event.body.load.body = torn_read(world, &disk->kept[i]);
+        if (event.body.load.body == NULL) {
+            continue;
+        }
         (void)controller_step(head->core, &event);
         struct baton_status st = controller_load_status(head->core);
         if (!baton_ok(&st)) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/base/arena.h"
+#include "api/base/mutant.h"
 #include "tests/sim/check.h"
 #include "tests/sim/cover.h"
 #include "tests/sim/packet.h"
@@ -31,7 +32,28 @@ static struct controller_limits limits(void)
                                        .unknown_kept_ms = 5 * 1000 };
 }
 
-static bool build(struct world *world, struct head *head)
+/* Its epoch is durable: whoever led before is deposed, and does not know. */
+static void acquire(struct world *world, struct head *head)
+{
+    for (uint32_t i = 0; i < SIM_HEADS; i++) {
+        world->heads[i].deposed =
+            &world->heads[i] != head && (world->heads[i].up || world->heads[i].loading);
+    }
+    if (head->returns) {
+        cover(COVER_DELIVERY, DELIVERY_TAKEN_BACK);
+    }
+    head->returns = false;
+    world->lead = head->index;
+    world->disk.epoch.n++;
+    head->epoch = world->disk.epoch;
+    torn_finish(world, true);
+    if (world->parts_left) { /* Without a mark: they were not decided, and never will be. */
+        cover(COVER_DELIVERY, DELIVERY_TORN_DROPPED);
+        world->parts_left = false;
+    }
+}
+
+static void make_core(struct world *world, struct head *head)
 {
     uint8_t seed[CONTROLLER_SEED_BYTES];
     struct controller_limits max = limits();
@@ -45,20 +67,24 @@ static bool build(struct world *world, struct head *head)
         seed[i] = (uint8_t)world_below(&world->random, 256);
     }
     head->core = controller_init(&arena, &max, seed);
-    world->disk.epoch.n++;
-    head->epoch = world->disk.epoch;
-    return disk_load(world, head);
 }
 
-void head_start(struct world *world, struct head *head)
+bool head_is_cut(const struct world *world, const struct head *head)
 {
+    return world->away_until_ns > world->now_ns || head->cut_until_ns > world->now_ns;
+}
+
+static void load(struct world *world, struct head *head)
+{
+    if (!disk_is_at(&world->disk, head->epoch)) {
+        cover(COVER_DELIVERY, DELIVERY_LOAD_OVERTAKEN);
+        head_crash(world, head, "somebody else leads since it began to read", 0);
+        return;
+    }
     head->up = true;
-    head->deposed = false;
-    head->failed = false;
-    head->new_generation = 0;
-    head->stopped_until_ns = 0;
-    memset(head->known, 0, sizeof(head->known));
-    if (!build(world, head)) {
+    head->loading = false;
+    make_core(world, head);
+    if (!disk_load(world, head)) {
         return;
     }
     tell(world, "controller %llu.%llu starts", (unsigned long long)head->epoch.generation,
@@ -69,20 +95,57 @@ void head_start(struct world *world, struct head *head)
     head_event(world, head, &event);
 }
 
+void head_load(struct world *world, const struct item *item)
+{
+    struct head *head = &world->heads[item->who];
+    if (head->loading && head->life == item->life) {
+        load(world, head);
+    }
+}
+
+void head_start(struct world *world, struct head *head)
+{
+    if (head_is_cut(world, head)) {
+        cover(COVER_DELIVERY, DELIVERY_START_AWAY);
+        world_post(world, world->now_ns + S, ITEM_HEAD_START, head->index)->life = head->life;
+        return;
+    }
+    head->stopped_until_ns = 0;
+    head->busy_until_ns = 0;
+    head->waits = false;
+    memset(head->known, 0, sizeof(head->known));
+    acquire(world, head);
+    if (head->load_ns == 0) {
+        load(world, head);
+        return;
+    }
+    cover(COVER_DELIVERY, DELIVERY_SLOW_LOAD);
+    head->loading = true;
+    world_post(world, world->now_ns + head->load_ns, ITEM_HEAD_LOAD, head->index)->life =
+        head->life;
+    head->load_ns = 0;
+}
+
 void head_crash(struct world *world, struct head *head, const char *how, uint64_t down_ns)
 {
-    if (!head->up) {
+    if (!head->up && !head->loading) {
         return;
+    }
+    if (head->waits) {
+        cover(COVER_DELIVERY, DELIVERY_DIED);
     }
     tell(world, "controller %llu.%llu dies: %s", (unsigned long long)head->epoch.generation,
          (unsigned long long)head->epoch.n, how);
     net_head_gone(world, head);
+    torn_stop(world, head);
     head->up = false;
+    head->loading = false;
+    head->waits = false;
     head->life++;
     head->crash_in = 0;
     head->stopped_until_ns = 0;
     head->deadline_ns = UINT64_MAX;
-    if (head->index == world->lead) {
+    if (head->index == world->lead || head->returns) {
         struct item *item =
             world_post(world, world->now_ns + down_ns, ITEM_HEAD_START, head->index);
         item->life = head->life;
@@ -100,18 +163,36 @@ static bool dies_at(struct world *world, struct head *head, const char *where)
     return true;
 }
 
-/* The core ran ahead of the store: the shell builds a new one from what is there.  A deposed one
- * finds that somebody else leads, and ends. */
+/* The core ran ahead of the store: the shell builds a new one from what is there. */
 static void rebuild(struct world *world, struct head *head, const char *why)
 {
     tell(world, "controller %llu.%llu: %s", (unsigned long long)head->epoch.generation,
          (unsigned long long)head->epoch.n, why);
-    head->failed = true;
-    if (head->deposed) {
+    people_failed(world, head);
+    if (head->outcome == COMMIT_STALE) {
         head_crash(world, head, "somebody else leads", 0);
         return;
     }
+    /* One that was deposed, and does not know: it ends, or takes the lead back (controller/shell). */
+    head->returns = head->deposed && !world->calm && world_below(&world->random, 2) == 0;
     head_crash(world, head, "it reads the store again", 5 * MS);
+}
+
+/* It has the store's answer, or gave up waiting for it. */
+static void answered(struct world *world, struct head *head)
+{
+    head->waits = false;
+    if (head->outcome == COMMIT_STALE && !MUTANT(DEPOSED_GOES_ON)) {
+        if (!head->deposed) {
+            world_break(world, CHECK_FENCING, "the store refuses the epoch that it gave last");
+        }
+        cover(COVER_DELIVERY, DELIVERY_DEPOSED_LEARNS);
+        rebuild(world, head, "the store refuses its epoch");
+    } else if (head->outcome == COMMIT_UNANSWERED && !MUTANT(DOUBT_BELIEVED)) {
+        rebuild(world, head, "it does not know whether a write was done");
+    } else {
+        (void)dies_at(world, head, "after a write to the store");
+    }
 }
 
 static void persist(struct world *world, struct head *head, const struct transaction *transaction)
@@ -119,41 +200,13 @@ static void persist(struct world *world, struct head *head, const struct transac
     if (dies_at(world, head, "before a write to the store")) {
         return;
     }
-    enum store_fault fault = head->store_fault;
-    head->store_fault = SF_NONE;
-    world->writes++;
-    if (world->script != NULL && world->script->at == world->writes) {
-        fault = world->script->harm == HARM_STORE_FAILS  ? SF_REFUSED
-                : world->script->harm == HARM_STORE_LOST ? SF_LOST
-                                                         : fault;
-    }
-    if (fault == SF_REFUSED || fault == SF_FULL) {
+    struct way way = delivery_way(world, head);
+    head->outcome = COMMIT_UNANSWERED;
+    if (way.fault == SF_REFUSED || way.fault == SF_FULL) {
         rebuild(world, head, "a write to the store failed");
-        return;
+    } else if (delivery_send(world, head, transaction, &way)) {
+        answered(world, head);
     }
-    bool leads = transaction->epoch.generation == world->disk.epoch.generation &&
-                 transaction->epoch.n == world->disk.epoch.n;
-    if (leads) { /* Else nothing of it comes to be. */
-        check_transaction(world, head, transaction);
-    }
-    struct baton_status st = disk_commit(world, &world->disk, transaction);
-    if (!baton_ok(&st)) {
-        rebuild(world, head, "the store refuses its epoch");
-        return;
-    }
-    check_committed(world, head, transaction);
-    if (fault == SF_LOST) {
-        rebuild(world, head, "a write was stored, and its answer lost");
-        return;
-    }
-    if (fault == SF_SLOW) {
-        head->busy_until_ns = world->now_ns + world_below(&world->random, 3000) * MS;
-    }
-    st = disk_commit(world, &world->disk, transaction);
-    if (baton_ok(&st)) {
-        world_break(world, CHECK_STORE, "the same transaction is taken twice");
-    }
-    (void)dies_at(world, head, "after a write to the store");
 }
 
 static void send(struct world *world, struct head *head, const struct action_send *send)
@@ -161,8 +214,25 @@ static void send(struct world *world, struct head *head, const struct action_sen
     if (dies_at(world, head, "before it sends")) {
         return;
     }
+    if (head->deposed) {
+        cover(COVER_DELIVERY, DELIVERY_DEPOSED_SENDS);
+    }
     check_send(world, head, send);
     net_send_down(world, head, send->session, packet_of_send(send));
+}
+
+/* Agents have seen more than the store: it went back, or somebody else leads and only they know. */
+static void raise_generation(struct world *world, struct head *head, uint64_t floor)
+{
+    struct epoch *epoch = &world->disk.epoch;
+    bool leads = disk_is_at(&world->disk, head->epoch);
+    bool cut = head_is_cut(world, head);
+    head->outcome = leads || cut ? COMMIT_UNANSWERED : COMMIT_STALE;
+    if (leads && !cut) {
+        epoch->generation = (floor > epoch->generation ? floor : epoch->generation) + 1;
+        epoch->n = 0;
+    }
+    rebuild(world, head, "an agent has seen more than the store");
 }
 
 static void perform(struct world *world, struct head *head, const struct action *action)
@@ -182,14 +252,42 @@ static void perform(struct world *world, struct head *head, const struct action 
              action->body.log->message);
         break;
     case ACTION_WAIT_DONE: people_wait_done(world, head, action->body.wait_done); break;
-    case ACTION_NEW_GENERATION:
-        world->disk.epoch.generation = (action->body.generation_floor > world->disk.epoch.generation
-                                            ? action->body.generation_floor
-                                            : world->disk.epoch.generation) +
-                                       1;
-        world->disk.epoch.n = 0;
-        rebuild(world, head, "the store went back: a new generation");
-        break;
+    case ACTION_NEW_GENERATION: raise_generation(world, head, action->body.generation_floor); break;
+    }
+}
+
+/* What is left of the step; again later if it has to wait for the store. */
+static void go_on(struct world *world, struct head *head)
+{
+    uint32_t life = head->life;
+    while (head->up && head->life == life && head->next_action < head->actions.count &&
+           (!head->waits || MUTANT(UNANSWERED_SENT))) {
+        const struct action *action = &head->actions.items[head->next_action++];
+        if (action->kind == ACTION_PERSIST && head->next_action != 1) {
+            world_break(world, CHECK_ORDER, "a transaction is not the first action of its step");
+        }
+        perform(world, head, action);
+    }
+    if (!head->up || head->life != life || head->waits) {
+        return;
+    }
+    if (head->more) {
+        (void)dies_at(world, head, "with messages whose effects wait for the next");
+    } else {
+        head->deadline_ns = controller_deadline_ns(head->core);
+        check_head(world, head);
+    }
+}
+
+void head_goes_on(struct world *world, const struct item *item)
+{
+    struct head *head = &world->heads[item->who];
+    if (!head->up || head->life != item->life || !head->waits) {
+        return;
+    }
+    answered(world, head);
+    if (head->up && head->life == item->life) {
+        go_on(world, head);
     }
 }
 
@@ -198,23 +296,14 @@ void head_event(struct world *world, struct head *head, struct event *event)
     if (!head->up) {
         return;
     }
-    uint32_t life = head->life;
+    baton_assert(!head->waits); /* Its loop is blocked. */
     event->now_ns = world->now_ns;
     event->wall_ns = world_wall_ns(world, head->skew_ns);
     head->in_request = event->kind == EVENT_REQUEST;
     head->request = head->in_request ? event->body.request.kind : (enum request_kind)0;
     check_models_asked(world, head, event);
-    struct actions actions = controller_step(head->core, event);
-    for (size_t i = 0; i < actions.count && head->up && head->life == life; i++) {
-        if (actions.items[i].kind == ACTION_PERSIST && i != 0) {
-            world_break(world, CHECK_ORDER, "a transaction is not the first action of its step");
-        }
-        perform(world, head, &actions.items[i]);
-    }
-    if (event->more && head->up && head->life == life) {
-        (void)dies_at(world, head, "with messages whose effects wait for the next");
-    } else if (head->up && head->life == life) {
-        head->deadline_ns = controller_deadline_ns(head->core);
-        check_head(world, head);
-    }
+    head->actions = controller_step(head->core, event);
+    head->next_action = 0;
+    head->more = event->more;
+    go_on(world, head);
 }

@@ -91,6 +91,12 @@ static const struct row rows[] = {
     ROW(SAMPLES_UNSTORED, CHECK_SAMPLES),
     ROW(SAMPLES_STALE, CHECK_SAMPLES),
     ROW(TIMER_STUCK, CHECK_TIME),
+    ROW(STORE_EPOCH_FREE, CHECK_FENCING),
+    ROW(STORE_REVISION_FREE, CHECK_STORE),
+    ROW(UNANSWERED_SENT, CHECK_ORDER),
+    ROW(DEPOSED_GOES_ON, CHECK_ORDER),
+    ROW(TORN_READ, CHECK_STORE),
+    ROW(DOUBT_BELIEVED, CHECK_STORE),
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 _Static_assert((int)ROWS == (int)MUTANT_COUNT - 1, "each mutant has its row");

@@ -23,10 +23,14 @@ static uint64_t latency_ns(struct node *node)
     return MS / 2 + world_below(&node->random, 5) * MS + slow;
 }
 
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static uint64_t latest(uint64_t a, uint64_t b, uint64_t c)
 {
-    uint64_t most = a > b ? a : b;
-    return most > c ? most : c;
+    return later(later(a, b), c);
 }
 
 /* Whom a new session reaches: mostly the one that leads; a stale address leads to the deposed one. */
@@ -110,7 +114,8 @@ void net_send_up(struct world *world, struct node *node, struct packet *packet)
         packet_free(packet);
         return;
     }
-    wire->up_ns = latest(world->now_ns + latency_ns(node), wire->up_ns + 1, node->blocked_up_ns);
+    uint64_t blocked_ns = later(node->blocked_up_ns, wire->blocked_up_ns);
+    wire->up_ns = latest(world->now_ns + latency_ns(node), wire->up_ns + 1, blocked_ns);
     struct item *item = world_post(world, wire->up_ns, ITEM_PACKET_UP, node->index);
     item->a = wire->id;
     item->payload = packet;
@@ -185,6 +190,13 @@ static bool deliver(struct world *world, const struct item *item, uint32_t count
     bool arrived = arrive_up(world, item, true);
     bool deferred = arrived && head->up && head->life == life;
     cover(COVER_TOGETHER, count);
+    if (head->waits) { /* The one before: this one waits as well. */
+        struct item *later = world_post(world, world->now_ns, ITEM_PACKET_UP, next.who);
+        later->life = next.life;
+        later->a = next.a;
+        later->payload = next.payload;
+        return true;
+    }
     if (!deliver(world, &next, count + 1) && deferred && head->up && head->life == life) {
         struct event event = { .kind = EVENT_TIMER };
         head_event(world, head, &event);
@@ -213,8 +225,8 @@ void net_send_down(struct world *world, struct head *head, uint64_t session, str
         return;
     }
     struct node *node = &world->nodes[wire->node];
-    uint64_t ready_ns = head->busy_until_ns > world->now_ns ? head->busy_until_ns : world->now_ns;
-    wire->down_ns = latest(ready_ns + latency_ns(node), wire->down_ns + 1, node->blocked_down_ns);
+    uint64_t blocked_ns = later(node->blocked_down_ns, wire->blocked_down_ns);
+    wire->down_ns = latest(world->now_ns + latency_ns(node), wire->down_ns + 1, blocked_ns);
     struct item *item = world_post(world, wire->down_ns, ITEM_PACKET_DOWN, wire->node);
     item->life = wire->node_life;
     item->a = wire->id;

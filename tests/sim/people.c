@@ -158,6 +158,9 @@ void people_arrive(struct world *world, struct item *item)
     if (call->kind == REQUEST_SAMPLES_REPORT) {
         check_judged(world, head, call);
     }
+    call->asked = head->index + 1;
+    call->asked_life = head->life;
+    call->asked_try = call->tries;
     head_event(world, head, &event);
 }
 
@@ -176,6 +179,11 @@ void people_timeout(struct world *world, struct item *item)
 {
     struct call *call = &world->calls[item->who];
     if (call->ended || call->tries != item->life) {
+        return;
+    }
+    if (call->kind == REQUEST_WAIT && world_lead(world) != NULL && world_lead(world)->waits) {
+        world_post(world, world->now_ns + 100 * MS, ITEM_CALL_TIMEOUT, item->who)->life =
+            item->life;
         return;
     }
     if (call->kind == REQUEST_WAIT && world_lead(world) != NULL) {
@@ -293,11 +301,23 @@ static void go_on(struct world *world, struct call *call, const struct action_re
     end_call(world, call);
 }
 
+/* It still waits for this controller's answer. */
+static bool is_asked(const struct call *call, const struct head *head)
+{
+    return !call->ended && call->asked == head->index + 1 && call->asked_life == head->life &&
+           call->asked_try == call->tries;
+}
+
 void people_reply(struct world *world, struct head *head, const struct action_reply *reply)
 {
     struct call *call = &world->calls[reply->handle - 1];
     bool ok = baton_ok(&reply->status);
-    (void)head;
+    bool listens = is_asked(call, head);
+    call->asked = 0;
+    if (!listens) {
+        tell(world, "an answer comes after its client gave up");
+        return;
+    }
     tell(world, "the controller answers %s: %s", name_of(call),
          ok ? "done" : reply->status.message);
     if (ok) {
@@ -316,10 +336,24 @@ void people_reply(struct world *world, struct head *head, const struct action_re
     }
 }
 
+void people_failed(struct world *world, const struct head *head)
+{
+    for (uint32_t i = 0; i < world->calls_count; i++) {
+        struct call *call = &world->calls[i];
+        if (is_asked(call, head)) {
+            call->asked = 0;
+            cover(COVER_DELIVERY, DELIVERY_TOLD);
+            tell(world, "the controller does not know what became of %s", name_of(call));
+            again(world, call, (200 + world_below(&world->random, 1500)) * MS);
+        }
+    }
+}
+
 void people_wait_done(struct world *world, struct head *head, const struct action_wait_done *done)
 {
     struct call *call = &world->calls[done->handle - 1];
     call->ended = true;
+    call->asked = 0;
     cover(COVER_VERB, call->verb);
     tell(world, "a wait ends: %s", done->message);
     if (call->verb == VERB_WAIT_ASLEEP && done->outcome == WAIT_OUTCOME_MET && !head->deposed) {

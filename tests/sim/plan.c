@@ -138,10 +138,80 @@ static void head_stops(struct world *world, const struct fate *fate)
     stop_until(&head->stopped_until_ns, world->now_ns + (100 + fate->b % 15000) * MS);
 }
 
+static void arm(struct world *world, enum store_fault fault, uint32_t arrives_ms, uint32_t ends_ms)
+{
+    world->heads[world->lead].way = (struct way){ fault, arrives_ms * MS, ends_ms * MS };
+}
+
 static void store_fails(struct world *world, const struct fate *fate)
 {
-    static const enum store_fault faults[] = { SF_REFUSED, SF_LOST, SF_SLOW, SF_FULL };
-    world->heads[world->lead].store_fault = faults[fate->b % 4];
+    arm(world, fate->b % 2 == 0 ? SF_REFUSED : SF_FULL, 0, 0);
+}
+
+/* The controller waits as long as its patience lasts, at most twice four seconds. */
+static void answer_lost(struct world *world, const struct fate *fate)
+{
+    uint32_t ends_ms = fate->c % 3 == 0 ? 0 : 1 + fate->c % 8000;
+    arm(world, fate->b % 2 == 0 ? SF_LOST : SF_UNDONE, 0, ends_ms);
+}
+
+static void commit_slow(struct world *world, const struct fate *fate)
+{
+    uint32_t ends_ms = 1 + fate->b % (fate->b % 3 == 0 ? 25000 : 4000);
+    arm(world, SF_SLOW, fate->c % ends_ms, ends_ms);
+}
+
+/* Its controller gives up on it, or dies while it is on its way. */
+static void commit_late(struct world *world, const struct fate *fate)
+{
+    uint32_t ends_ms = 1 + fate->b % 8000;
+    arm(world, SF_LATE, ends_ms + fate->c % (fate->c % 2 == 0 ? 30 : 10000), ends_ms);
+    world->heads[world->lead].dies_waiting = fate->a % 2 == 0;
+}
+
+static void commit_twice(struct world *world, const struct fate *fate)
+{
+    arm(world, SF_TWICE, fate->b % 10000, 0);
+}
+
+/* Larger than a request: decided by one mark, applied afterwards; or not decided at all. */
+static void commit_torn(struct world *world, const struct fate *fate)
+{
+    uint32_t ends_ms = 1 + fate->b % 6000;
+    bool early = fate->a % 4 == 0; /* It is answered before all of it is applied. */
+    arm(world, fate->a % 4 == 1 ? SF_PARTS : SF_TORN, early ? 20000 : ends_ms, early ? 0 : ends_ms);
+    world->heads[world->lead].dies_waiting = fate->c % 2 == 0;
+}
+
+static void store_away(struct world *world, const struct fate *fate)
+{
+    world->away_until_ns = world->now_ns + (100 + fate->b % 15000) * MS;
+}
+
+/* The next time that the store is read; often that is now. */
+static void load_slow(struct world *world, const struct fate *fate)
+{
+    world->heads[world->lead].load_ns = (1 + fate->b % 12000) * MS;
+    if (fate->c % 2 == 0) {
+        head_crash(world, &world->heads[world->lead], "killed", (100 + fate->c % 2000) * MS);
+    }
+}
+
+/* It is stopped, or cut off from its store, from its agents, one way or both. */
+static void isolate(struct world *world, struct head *old, const struct fate *fate)
+{
+    uint64_t until_ns = world->now_ns + (100 + fate->b % 20000) * MS;
+    if (fate->a % 3 == 0) {
+        stop_until(&old->stopped_until_ns, until_ns);
+    }
+    old->cut_until_ns = fate->a / 4 % 2 == 0 ? until_ns : 0;
+    for (uint32_t i = 0; i < SIM_WIRES; i++) {
+        struct wire *wire = &world->wires[i];
+        if (wire->id != 0 && !wire->cut && wire->head == old->index) {
+            wire->blocked_up_ns = fate->a / 8 % 4 == 0 ? until_ns : 0;
+            wire->blocked_down_ns = fate->a / 32 % 4 == 0 ? until_ns : 0;
+        }
+    }
 }
 
 /* Another controller takes over while this one lives on and does not know. */
@@ -149,13 +219,12 @@ static void fail_over(struct world *world, const struct fate *fate)
 {
     struct head *old = &world->heads[world->lead];
     struct head *next = &world->heads[1 - world->lead];
-    if (!old->up || next->up) {
+    if (!(old->up || old->loading) || next->up || next->loading || head_is_cut(world, next)) {
         return;
     }
-    world->lead = next->index;
-    old->deposed = true;
     old->crash_in = 0;
     head_start(world, next);
+    isolate(world, old, fate);
     for (uint32_t i = 0; i < SIM_WIRES; i++) {
         struct wire *wire = &world->wires[i];
         if (wire->id != 0 && !wire->cut && wire->head == old->index) {
@@ -186,13 +255,15 @@ static void forget_later(struct world *world)
 /* The controller's machine is set up again from its backup. */
 static void go_back(struct world *world, const struct fate *fate)
 {
-    if (!world->has_backup || world->heads[1 - world->lead].up) {
+    const struct head *other = &world->heads[1 - world->lead];
+    if (!world->has_backup || other->up || other->loading) {
         return;
     }
     head_crash(world, &world->heads[world->lead], "its store is put back to a backup",
                (500 + fate->b % 3000) * MS);
     uint64_t generation = world->disk.epoch.generation;
     disk_copy(&world->disk, &world->backup);
+    torn_forget(world);
     world->disk.epoch.generation = generation + 1;
     world->disk.epoch.n = 0;
     world->went_back = true;
@@ -374,8 +445,15 @@ static const struct kind kinds[] = {
     { "the controller is killed", 12, head_dies },
     { "the controller dies at a step", 25, head_dies_at },
     { "the controller is stopped", 6, head_stops },
-    { "a write to the store goes wrong", 20, store_fails },
-    { "a fail-over", 10, fail_over },
+    { "a write to the store goes wrong", 12, store_fails },
+    { "a commit's answer is lost", 12, answer_lost },
+    { "a commit is slow", 12, commit_slow },
+    { "a commit comes late", 12, commit_late },
+    { "a commit comes twice", 6, commit_twice },
+    { "a commit goes in parts", 12, commit_torn },
+    { "the store is away", 6, store_away },
+    { "the store is read slowly", 5, load_slow },
+    { "a fail-over", 16, fail_over },
     { "a backup", 12, back_up },
     { "the store goes back", 8, go_back },
     { "an agent is killed", 15, node_dies },
@@ -386,7 +464,7 @@ static const struct kind kinds[] = {
     { "the journal's disk is full", 5, journal_full },
     { "an operator at a node", 15, break_glass },
     { "a clock jumps", 5, clock_jumps },
-    { "an engine misbehaves", 130, engine_fails },
+    { "an engine misbehaves", 140, engine_fails },
     { "an engine dies", 15, engine_dies },
     { "an engine restarts by itself", 12, engine_restarts },
     { "a recreation fails", 4, recreate_fails },
@@ -434,7 +512,7 @@ static uint32_t draw_kind(struct world *world)
 void plan_draw(struct world *world)
 {
     uint64_t span_ns = world->storm_end_ns - world->now_ns;
-    uint32_t count = 4 + world_below(&world->random, 50);
+    uint32_t count = 4 + world_below(&world->random, 56);
     for (uint32_t i = 0; i < count && i < SIM_FATES; i++) {
         struct fate *fate = &world->fates[world->fates_count++];
         fate->at_ns = world->now_ns + baton_random_below(&world->random, span_ns);
@@ -474,13 +552,18 @@ void plan_calm(struct world *world)
     tell(world, "-- calm: nothing disturbs any more");
     world->calm = true;
     world->calm_ns = world->now_ns;
+    world->away_until_ns = 0;
     for (uint32_t i = 0; i < SIM_HEADS; i++) {
         struct head *head = &world->heads[i];
         head->crash_in = 0;
-        head->store_fault = SF_NONE;
+        head->way = (struct way){ .fault = SF_NONE };
+        head->load_ns = 0;
+        head->cut_until_ns = 0;
+        head->dies_waiting = false;
         if (head->deposed) {
             head_crash(world, head, "it was deposed", 0);
         }
+        head->life += i != world->lead; /* It does not come back. */
     }
     mesh_calm(world);
     memset(world->routers, 0, sizeof(world->routers));

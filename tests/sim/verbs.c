@@ -293,9 +293,16 @@ static bool is_held(const struct shown *shown)
     return shown->model->held; /* Where all groups are there already, it ends at once. */
 }
 
+/* Or it was over: the controller was kept from seeing that its last groups have soaked. */
 static bool is_paused(const struct shown *shown)
 {
-    return shown->roll != NULL && shown->roll->state == ROLL_STATE_PAUSED;
+    char key[RECORD_KEY_BYTES];
+    if (shown->roll != NULL) {
+        return shown->roll->state == ROLL_STATE_PAUSED;
+    }
+    (void)snprintf(key, sizeof(key), "m/%llu", (unsigned long long)shown->model->last_roll_number);
+    const struct roll_record *last = disk_find(&shown->world->disk, RECORD_ROLL, key);
+    return last != NULL && last->state == ROLL_STATE_COMPLETED;
 }
 
 static bool goes_on(const struct shown *shown)

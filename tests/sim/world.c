@@ -210,8 +210,13 @@ static uint64_t stopped_until(struct world *world, const struct item *item)
             index = item->a;
         }
         const struct head *head = &world->heads[index];
-        return head->stopped_until_ns > head->busy_until_ns ? head->stopped_until_ns
-                                                            : head->busy_until_ns;
+        uint64_t busy_ns = head->waits && head->busy_until_ns <= world->now_ns
+                               ? world->now_ns + 1 /* The answer comes first. */
+                               : head->busy_until_ns;
+        return head->stopped_until_ns > busy_ns ? head->stopped_until_ns : busy_ns;
+    }
+    if (item->kind == ITEM_COMMIT_ENDS) {
+        return world->heads[item->who].stopped_until_ns;
     }
     return 0;
 }
@@ -219,8 +224,17 @@ static uint64_t stopped_until(struct world *world, const struct item *item)
 static void start_head(struct world *world, const struct item *item)
 {
     struct head *head = &world->heads[item->who];
-    if (!head->up && head->life == item->life) {
+    if (!head->up && !head->loading && head->life == item->life) {
         head_start(world, head);
+    }
+}
+
+static void kill_head(struct world *world, const struct item *item)
+{
+    struct head *head = &world->heads[item->who];
+    if (head->life == item->life) {
+        head_crash(world, head, "killed while a commit is on its way",
+                   world_below(&world->random, 3000) * MS);
     }
 }
 
@@ -271,6 +285,10 @@ static void happen(struct world *world, struct item *item)
         node_set_space(world, &world->nodes[item->who], (enum agent_journal_space)item->a);
         break;
     case ITEM_HEAD_START: start_head(world, item); break;
+    case ITEM_HEAD_KILLED: kill_head(world, item); break;
+    case ITEM_HEAD_LOAD: head_load(world, item); break;
+    case ITEM_COMMIT_ARRIVES: delivery_arrives(world, item); break;
+    case ITEM_COMMIT_ENDS: head_goes_on(world, item); break;
     case ITEM_CALL_TRY: people_try(world, item); break;
     case ITEM_CALL_ARRIVES: people_arrive(world, item); break;
     case ITEM_CALL_TIMEOUT: people_timeout(world, item); break;
@@ -306,7 +324,7 @@ static uint64_t node_due(const struct node *node)
 
 static uint64_t head_due(const struct head *head)
 {
-    if (!head->up || head->deadline_ns == UINT64_MAX) {
+    if (!head->up || head->waits || head->deadline_ns == UINT64_MAX) {
         return UINT64_MAX;
     }
     return later(head->deadline_ns, later(head->stopped_until_ns, head->busy_until_ns));
@@ -504,6 +522,7 @@ static void live(struct world *world, const bool *mask)
 
 static void end(struct world *world)
 {
+    torn_forget(world);
     while (world->heap_count > 0) {
         world->heap_count--;
         discard(&world->heap[world->heap_count]);

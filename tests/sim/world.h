@@ -15,6 +15,7 @@
 
 #include "api/base/random.h"
 #include "tests/sim/cores.h"
+#include "tests/sim/disk.h"
 
 #define MS UINT64_C(1000000)
 #define S  UINT64_C(1000000000)
@@ -234,8 +235,6 @@ struct known_group {
     uint64_t heard_ns;                     /* Its agent was last heard. */
 };
 
-enum store_fault { SF_NONE, SF_REFUSED, SF_LOST, SF_SLOW, SF_FULL };
-
 struct head {
     uint32_t index;
     bool up;
@@ -245,15 +244,23 @@ struct head {
     void *memory;
     struct epoch epoch;
     uint64_t stopped_until_ns;
-    uint64_t busy_until_ns; /* A slow write: what follows comes later. */
+    uint64_t cut_until_ns;  /* From its store. */
+    bool returns;           /* Deposed, it does not know it and asks for an epoch once more. */
+    bool waits;             /* Its loop is blocked in a commit ... */
+    uint64_t busy_until_ns; /* ... until then; what follows comes later. */
+    enum commit_outcome outcome;
+    struct actions actions; /* Of the step in work ... */
+    size_t next_action;     /* ... of which those from here on are left. */
+    bool more;              /* That step's effects wait for the next one. */
+    bool loading;           /* It has its epoch, and reads the store. */
+    uint64_t load_ns;       /* How long the next load takes. */
     int64_t skew_ns;
     uint64_t deadline_ns;
     uint32_t crash_in;
     uint32_t boundaries;
-    enum store_fault store_fault;
-    bool failed;               /* In this step: the rest of the actions is dropped. */
+    struct way way;            /* Of its next commit ... */
+    bool dies_waiting;         /* ... during which it is killed. */
     bool completes;            /* The transaction in work completes a roll. */
-    uint64_t new_generation;   /* Floor; 0: not asked. */
     bool in_request;           /* The step in work is that of a request ... */
     enum request_kind request; /* ... of this kind. */
     uint32_t about;            /* ... about this model; SIM_MODELS: none alone. */
@@ -266,12 +273,6 @@ struct sample_book {
     uint64_t tokens;
     uint64_t unrelated;
     uint64_t max_lag;
-};
-
-struct kept_record {
-    enum record_kind kind;
-    char key[RECORD_KEY_BYTES];
-    union record_body body;
 };
 
 /* The durable store. */
@@ -299,6 +300,8 @@ struct wire {
     bool head_open;
     bool cut;
     bool hello_seen;
+    uint64_t blocked_up_ns; /* Partition until then, from this controller only. */
+    uint64_t blocked_down_ns;
     uint64_t up_ns; /* Last arrival so far, for the order. */
     uint64_t down_ns;
 };
@@ -330,6 +333,10 @@ enum item_kind {
     ITEM_NODE_START,
     ITEM_NODE_SPACE,
     ITEM_HEAD_START,
+    ITEM_HEAD_LOAD,
+    ITEM_HEAD_KILLED,
+    ITEM_COMMIT_ARRIVES, /* At the store. */
+    ITEM_COMMIT_ENDS,    /* For the controller that waits for its answer. */
     ITEM_CALL_TRY,
     ITEM_CALL_ARRIVES,
     ITEM_CALL_TIMEOUT,
@@ -392,6 +399,9 @@ struct call {
     uint32_t word;    /* Which policy an apply gives. */
     uint32_t chain;   /* Of the calm's script: what comes after it; 0: none. */
     uint32_t chain_model;
+    uint32_t asked; /* Controller that has it, from 1; 0: none ... */
+    uint32_t asked_life;
+    uint32_t asked_try; /* ... since this try. */
 };
 
 struct version_model {
@@ -459,7 +469,10 @@ struct world {
     struct disk disk;
     struct disk backup;
     bool has_backup;
-    bool went_back; /* The store was rolled back at least once. */
+    bool went_back;         /* The store was rolled back at least once. */
+    uint64_t away_until_ns; /* Nobody reaches the store. */
+    struct torn *torn;      /* A decided commit that may not be applied everywhere; owned. */
+    bool parts_left;        /* Of a commit that was not decided. */
     struct wire wires[SIM_WIRES];
     uint32_t wires_last;
     struct mesh_link links[SIM_AGENTS][SIM_AGENTS]; /* By leader and follower. */
@@ -584,19 +597,16 @@ void engine_recreate(struct world *world, struct node *node, struct agent_engine
 void engine_recreated(struct world *world, struct item *item);
 void engine_die(struct world *world, struct node *node, struct agent_engine_id id, bool told);
 
-/* --- head.c, disk.c --- */
+/* --- head.c --- */
 void head_start(struct world *world, struct head *head);
 void head_crash(struct world *world, struct head *head, const char *how, uint64_t down_ns);
 void head_event(struct world *world, struct head *head, struct event *event);
+void head_load(struct world *world, const struct item *item);
+/* The answer to its commit comes, or its patience ends. */
+void head_goes_on(struct world *world, const struct item *item);
+/* It reaches no store. */
+bool head_is_cut(const struct world *world, const struct head *head);
 struct head *world_lead(struct world *world);
-void disk_free(struct disk *disk);
-void disk_copy(struct disk *to, const struct disk *from);
-struct baton_status disk_commit(struct world *world, struct disk *disk,
-                                const struct transaction *transaction);
-const void *disk_find(const struct disk *disk, enum record_kind kind, const char *key);
-/* Gives every record to the core; through the store's codec if the world says so. */
-bool disk_load(struct world *world, struct head *head);
-
 /* --- net.c --- */
 void net_connect(struct world *world, struct node *node);
 void net_cut(struct world *world, struct wire *wire, uint64_t node_ns, uint64_t head_ns);
@@ -640,6 +650,8 @@ void people_try(struct world *world, struct item *item);
 void people_arrive(struct world *world, struct item *item);
 void people_timeout(struct world *world, struct item *item);
 void people_reply(struct world *world, struct head *head, const struct action_reply *reply);
+/* What this controller has not answered yet fails: it reads the store again. */
+void people_failed(struct world *world, const struct head *head);
 void people_calm(struct world *world);
 /* An operator restarts engines that nobody else may. */
 void people_walk(struct world *world);
