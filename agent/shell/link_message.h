@@ -9,7 +9,7 @@
 #include "api/base/status.h"
 
 enum {
-    LINK_BLOCKS_MAX = 2 * BATON_GROUPS_PER_AGENT_MAX + 8,
+    LINK_BLOCKS_MAX = 3 * BATON_GROUPS_PER_AGENT_MAX + 8, /* Target, stage and restore. */
     LINK_OUTCOMES_MAX = BATON_GROUPS_PER_AGENT_MAX, /* The controller takes so many at once. */
 };
 

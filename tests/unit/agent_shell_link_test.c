@@ -116,6 +116,7 @@ static Baton__V1__SessionResponse *new_goals(size_t groups, size_t sources)
         goals->groups[i]->group = baton_wire_textf(response, "g%zu", i);
         goals->groups[i]->target = goal;
         goals->groups[i]->stage = goal;
+        goals->groups[i]->restore = goal;
         goal->seq = 9;
         goal->n_sources = sources;
         goal->sources = baton_wire_take(response, sources, sizeof(*goal->sources));
@@ -139,6 +140,7 @@ Test(agent_shell_link, takes_the_largest_goals)
     cr_assert_eq(event.goals->groups_count, BATON_GROUPS_PER_AGENT_MAX);
     cr_assert_eq(event.goals->groups[63].target.sources_count, BATON_SOURCES_PER_VERSION_MAX);
     cr_assert_eq(event.goals->groups[63].stage.version.seq, 9);
+    cr_assert_eq(event.goals->groups[63].restore.version.seq, 9);
     link_memory_free(&memory);
     baton_wire_free(response);
     expect_refused(new_goals(BATON_GROUPS_PER_AGENT_MAX + 1, 1), "groups: too many");
