@@ -1,6 +1,7 @@
 /* report.c -- see report.h. */
 #include "controller/shell/report.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,21 +10,29 @@
 #include "baton/v1/agent_session.pb-c.h"
 #include "controller/core/words.h"
 
+struct report_block {
+    struct report_block *next;
+    max_align_t room[];
+};
+
 void report_memory_free(struct report_memory *memory)
 {
-    for (size_t i = 0; i < memory->count; i++) {
-        free(memory->blocks[i]);
+    while (memory->blocks != NULL) {
+        struct report_block *block = memory->blocks;
+        memory->blocks = block->next;
+        free(block);
     }
-    memory->count = 0;
 }
 
-/* Zeroed room that lives as long as the report. */
+/* Zeroed room that lives as long as the report.  Callers bound 'count'; one that came from a message without a bound is
+ * still below the message's bytes. */
 static void *take(struct report_memory *memory, size_t count, size_t size)
 {
-    void *block = calloc(count > 0 ? count : 1, size);
-    baton_assert(block != NULL && memory->count < REPORT_BLOCKS_MAX);
-    memory->blocks[memory->count++] = block;
-    return block;
+    struct report_block *block = calloc(1, sizeof(*block) + count * size);
+    baton_assert(block != NULL);
+    block->next = memory->blocks;
+    memory->blocks = block;
+    return block->room;
 }
 
 static struct baton_status too_long(const char *field, size_t limit)

@@ -14,11 +14,11 @@
 struct Baton__V1__Hello;
 struct Baton__V1__Report;
 
-enum { REPORT_BLOCKS_MAX = BATON_GROUPS_PER_AGENT_MAX + 8 };
+struct report_block;
 
+/* Begins as { NULL }.  Its blocks are as many as the message needs: what bounds them is checked by field. */
 struct report_memory {
-    void *blocks[REPORT_BLOCKS_MAX];
-    size_t count;
+    struct report_block *blocks;
 };
 void report_memory_free(struct report_memory *memory);
 

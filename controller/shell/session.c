@@ -82,7 +82,7 @@ static void finish_badly(struct rpc_call *call, const char *message)
 static void take_hello(struct daemon *daemon, struct rpc_call *call, const Baton__V1__Hello *hello)
 {
     struct event event = { .kind = EVENT_SESSION_HELLO };
-    struct report_memory memory = { .count = 0 };
+    struct report_memory memory = { NULL };
     struct session *session = add_session(daemon, call);
     struct baton_status st =
         service_check_agent(daemon, call, hello->agent, hello->groups, hello->n_groups);
@@ -122,7 +122,7 @@ static void take_report(struct daemon *daemon, struct session *session,
                         const Baton__V1__Report *report)
 {
     struct event event = { .kind = EVENT_SESSION_REPORT };
-    struct report_memory memory = { .count = 0 };
+    struct report_memory memory = { NULL };
     struct baton_status st = check_speaker(daemon, session, report);
     if (baton_ok(&st)) {
         st = report_from_message(report, &event.body.report, &memory);

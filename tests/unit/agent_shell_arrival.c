@@ -36,7 +36,7 @@ struct arrival arrive(void *request)
         return arrival;
     }
     struct session_report report;
-    struct report_memory memory = { .count = 0 };
+    struct report_memory memory = { NULL };
     memset(&report, 0, sizeof(report));
     arrival.status = report_from_message(message->report, &report, &memory);
     if (baton_ok(&arrival.status)) {
