@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Three controllers, of which one leads: it is killed in a roll, told to stop, stands still beyond its lease; standbys send callers to it."""
+"""Three controllers, of which one leads: it is killed in a roll, told to stop, stands still, loses etcd; standbys send callers to it."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ import sys
 import unittest
 
 import fleet as rig
-from fleet import check_answers, free_ports, read_answers, wait_until
+from fleet import Process, check_answers, free_ports, read_answers, wait_until
 from several import LEADS_NO_LONGER, Several
 
 sys.path.insert(0, str(rig.ROOT / "tests/conformance"))
@@ -95,18 +95,65 @@ class Leadership(unittest.TestCase):
         self.assertEqual(0, code, err)
         self.assertTrue(any(e["reason"] == "ModelHeld" for e in fleet.events("model/m")), fleet.events("model/m"))
 
+    def test_a_controller_that_does_not_take_part_is_driven_out(self):
+        """One without --advertise takes the store over; the leader steps down at its next write, leads again, and that one ends."""
+        fleet = self.fleet
+        fleet.wait_leader()
+        address = f"127.0.0.1:{free_ports(1)[0]}"
+        argv = fleet.argv_of(0)
+        del argv[argv.index("--advertise") : argv.index("--advertise") + 2]
+        argv[argv.index("--listen") + 1] = address
+        stray = Process("stray", argv, fleet.dir / "stray.log")
+        self.addCleanup(stray.kill)
+        stray.start()
+        wait_until(lambda: f"it took the store\n{stray.tail()}", lambda: "core started" in stray.tail())
+        wait_until(lambda: f"the leader leads again\n{fleet.tails()}", lambda: fleet.run("hold", "model/m", "--reason", "still here")[0] == 0)
+        code, out, err = fleet.run("--server", address, "hold", "model/m", "--reason", "too late")
+        self.assertNotEqual(0, code, out + err)
+        wait_until(lambda: f"it ended\n{stray.tail()}", lambda: not stray.is_alive())
+        self.assertEqual(3, stray.popen.returncode, stray.tail())
+        self.assertTrue(all(c.is_alive() for c in fleet.controllers), fleet.tails())
+        self.check_epochs(2)
+
+    def test_etcd_is_away(self):
+        """Nobody leads without it, groups serve on; when it is back one leads, and rolls go on."""
+        fleet = self.fleet
+        fleet.publish("v1")
+        fleet.wait_serving(1)
+        leader = fleet.wait_leader()
+        traffic = fleet.start_traffic()
+        fleet.etcd.kill()
+        wait_until(lambda: f"it leads no longer\n{leader.tail()}", lambda: not fleet.leads(leader))
+        code, out, err = fleet.run("get", "models")
+        self.assertEqual(4, code, out + err)
+        self.assertIn("NOT_LEADER", err)
+        fleet.etcd.start()
+        wait_until(lambda: f"one leads again\n{fleet.tails()}", lambda: fleet.run("get", "models")[0] == 0)
+        fleet.publish("v2")
+        fleet.wait_serving(2)
+        traffic.stop(70)
+        answers = read_answers(traffic)
+        self.assertEqual([], [a for a in answers if a["status"] != 200])
+        check_answers(answers, {1: "v1", 2: "v2"})
+        self.check_epochs(2)
+
     @unittest.skipIf(Reflected is None, "python3-grpcio is not installed")
     def test_health_says_who_leads(self):
         """All are well; of the services only the leader says that it serves them."""
-        leader = self.fleet.wait_leader()
-        for controller, address in zip(self.fleet.controllers, self.fleet.addresses):
-            check, request, _ = Reflected(address).method("grpc.health.v1.Health/Check")
-            wanted = {"": SERVING, "baton.v1.Fleet": SERVING if controller is leader else NOT_SERVING}
-            for service, status in wanted.items():
-                wait_until(
-                    lambda a=address, s=service: f"health of {s!r} at {a}\n{self.fleet.tails()}",
-                    lambda s=service, want=status: check(request(service=s), timeout=TIMEOUT_S).status == want,  # pylint: disable=cell-var-from-loop
-                )
+        fleet = self.fleet
+        fleet.wait_leader()
+        checks = {c: Reflected(a).method("grpc.health.v1.Health/Check") for c, a in zip(fleet.controllers, fleet.addresses)}
+
+        def health(controller, service):
+            check, request, _ = checks[controller]
+            return check(request(service=service), timeout=TIMEOUT_S).status
+
+        for controller in fleet.controllers:
+            wait_until(lambda c=controller: f"{c.name} is well\n{c.tail()}", lambda c=controller: health(c, "") == SERVING)
+            wait_until(
+                lambda c=controller: f"{c.name} serves if it leads\n{fleet.tails()}",
+                lambda c=controller: health(c, "baton.v1.Fleet") == (SERVING if fleet.leader() is c else NOT_SERVING),
+            )
 
 
 if __name__ == "__main__":

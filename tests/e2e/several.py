@@ -57,6 +57,8 @@ class Several(Fleet):
         wait_until("etcd serves", lambda: serves(self.etcd_port))
         for controller in self.controllers:
             controller.start()
+        for controller in self.controllers:
+            wait_until(lambda c=controller: f"it listens\n{c.tail()}", lambda c=controller: any("listening" in line for line in self.lines_of(c)))
         self.wait_leader()
         self.apply_model(**self.default_update())
         for agent in self.agents.values():
