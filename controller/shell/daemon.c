@@ -72,15 +72,21 @@ static struct controller_limits limits_of(const struct daemon_options *options)
     return limits;
 }
 
+static void drop_core(struct daemon *daemon)
+{
+    if (daemon->memory != NULL) {
+        (void)munmap(daemon->memory, daemon->memory_bytes);
+    }
+    daemon->memory = NULL;
+    daemon->core = NULL;
+}
+
 /* A new core in fresh pages: only what it touches costs memory. */
 static struct baton_status make_core(struct daemon *daemon)
 {
     struct controller_limits limits = limits_of(&daemon->options);
     uint8_t seed[CONTROLLER_SEED_BYTES];
-    if (daemon->memory != NULL) {
-        (void)munmap(daemon->memory, daemon->memory_bytes);
-    }
-    daemon->core = NULL;
+    drop_core(daemon);
     daemon->memory_bytes = controller_bytes(&limits);
     daemon->memory = mmap(NULL, daemon->memory_bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -134,7 +140,7 @@ static struct baton_status build_core(struct daemon *daemon)
 /* Without a core, as long as another controller leads.  Its process is well all the same, and says so of service "". */
 static void stand_by(struct daemon *daemon)
 {
-    daemon->core = NULL;
+    drop_core(daemon);
     daemon->deferred = false;
     daemon->rebuild = true;
     daemon->retry_ns = baton_clock_monotonic_ns() + STANDBY_LOOK_MS * BATON_NS_PER_MS;
