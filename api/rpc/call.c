@@ -21,6 +21,7 @@ void rpc_call_unref(struct rpc_call *call)
         return;
     }
     baton_wire_free(call->request);
+    free(call->peer);
     grpc_call_details_destroy(&call->details);
     grpc_metadata_array_destroy(&call->metadata);
     grpc_slice_unref(call->final_message);
@@ -244,6 +245,7 @@ static void on_accepted(struct rpc_tag *tag, bool ok)
     }
     call_accept_next(call->server, call->loop);
     read_metadata(call);
+    call_read_peer(call);
     begin(call);
     struct baton_status st = check(call);
     if (!baton_ok(&st)) {

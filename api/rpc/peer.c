@@ -1,6 +1,8 @@
 /* peer.c -- who called, and whether an address is of this machine; see rpc.h. */
 #include <arpa/inet.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <grpc/support/alloc.h>
@@ -106,6 +108,37 @@ static void read_names(const grpc_auth_context *context, const char *property_na
     }
 }
 
+/* Under a mark of its own, since whoever signs may write "local" or another's SPIFFE id there. */
+static void show_common_name(const grpc_auth_context *context, char out[RPC_IDENTITY_BYTES])
+{
+    static const char MARK[] = "cn:";
+    char name[RPC_IDENTITY_BYTES];
+    grpc_auth_property_iterator at =
+        grpc_auth_context_find_properties_by_name(context, "x509_common_name");
+    const grpc_auth_property *common = grpc_auth_property_iterator_next(&at);
+    if (common == NULL || !copy_name(common, name)) {
+        (void)snprintf(out, RPC_IDENTITY_BYTES, "unnamed");
+    } else {
+        (void)snprintf(out, RPC_IDENTITY_BYTES, "%s%.*s", MARK,
+                       RPC_IDENTITY_BYTES - (int)sizeof(MARK), name);
+    }
+}
+
+static void show(const grpc_auth_context *context, struct rpc_peer *out)
+{
+    if (out->names_count > 0) {
+        memcpy(out->identity, out->names[0].text, sizeof(out->identity));
+    } else {
+        show_common_name(context, out->identity);
+    }
+}
+
+/* Up to its last name: most callers have one, and each open call keeps its own. */
+static size_t peer_bytes(const struct rpc_peer *peer)
+{
+    return offsetof(struct rpc_peer, names) + peer->names_count * sizeof(peer->names[0]);
+}
+
 static void read_identity(grpc_call *core, struct rpc_peer *out)
 {
     grpc_auth_context *context = grpc_call_auth_context(core);
@@ -116,35 +149,28 @@ static void read_identity(grpc_call *core, struct rpc_peer *out)
         out->principal = RPC_PRINCIPAL_CERTIFICATE;
         read_names(context, "peer_spiffe_id", true, out);
         read_names(context, "peer_dns", false, out);
-        grpc_auth_property_iterator at =
-            grpc_auth_context_find_properties_by_name(context, "x509_common_name");
-        const grpc_auth_property *common = grpc_auth_property_iterator_next(&at);
-        if (out->names_count > 0) {
-            memcpy(out->identity, out->names[0].text, sizeof(out->identity));
-        } else if (common == NULL || !copy_name(common, out->identity)) {
-            (void)snprintf(out->identity, sizeof(out->identity), "unnamed");
-        }
+        show(context, out);
     }
     grpc_auth_context_release(context);
 }
 
+void call_read_peer(struct rpc_call *call)
+{
+    struct rpc_peer peer = { .principal = RPC_PRINCIPAL_ANONYMOUS, .identity = "anonymous" };
+    char *address = grpc_call_get_peer(call->accepted);
+    (void)snprintf(peer.address, sizeof(peer.address), "%s", address);
+    read_identity(call->accepted, &peer);
+    if (peer.principal == RPC_PRINCIPAL_ANONYMOUS && rpc_address_is_local(address)) {
+        peer.principal = RPC_PRINCIPAL_LOCAL;
+        (void)snprintf(peer.identity, sizeof(peer.identity), "local");
+    }
+    gpr_free(address);
+    call->peer = malloc(peer_bytes(&peer));
+    baton_assert(call->peer != NULL);
+    memcpy(call->peer, &peer, peer_bytes(&peer));
+}
+
 void rpc_call_peer(const struct rpc_call *call, struct rpc_peer *out)
 {
-    struct rpc_call *locked = (struct rpc_call *)(uintptr_t)call;
-    out->principal = RPC_PRINCIPAL_ANONYMOUS;
-    out->names_count = 0;
-    out->address[0] = '\0';
-    (void)snprintf(out->identity, sizeof(out->identity), "anonymous");
-    pthread_mutex_lock(&locked->mutex);
-    if (locked->core != NULL) {
-        char *address = grpc_call_get_peer(locked->core);
-        (void)snprintf(out->address, sizeof(out->address), "%s", address);
-        read_identity(locked->core, out);
-        if (out->principal == RPC_PRINCIPAL_ANONYMOUS && rpc_address_is_local(address)) {
-            out->principal = RPC_PRINCIPAL_LOCAL;
-            (void)snprintf(out->identity, sizeof(out->identity), "local");
-        }
-        gpr_free(address);
-    }
-    pthread_mutex_unlock(&locked->mutex);
+    memcpy(out, call->peer, peer_bytes(call->peer));
 }

@@ -177,18 +177,18 @@ struct rpc_peer_name {
 
 struct rpc_peer {
     enum rpc_principal principal;
-    /* For people, logs and the audit: the SPIFFE id, else the first DNS name, else the common name of a
-     * certificate ("unnamed" if it has none of them); else "local" or "anonymous".  Decide by 'names': a common
-     * name proves nothing. */
+    /* For people, logs and the audit: the SPIFFE id, else the first DNS name, else "cn:" and the common name of a
+     * certificate ("unnamed" if it has none of them), so that it passes for nothing else; else "local" or
+     * "anonymous".  Decide by 'names': a common name proves nothing. */
     char identity[RPC_IDENTITY_BYTES];
+    char address[128]; /* For logs only. */
+    size_t names_count;
     /* Of a certificate: its SPIFFE id (only if that is its one URI) and its DNS names.  What is longer than the
      * room here, has other characters, or comes after the last place is left out: it gives no rights. */
     struct rpc_peer_name names[RPC_NAMES_MAX];
-    size_t names_count;
-    char address[128]; /* For logs only. */
 };
-/* Reads who called.  A certificate counts also on a Unix socket or a loopback address: who shows one is held to
- * it. */
+/* Who called, as it was when the call came in: the same as long as the call is referenced.  A certificate counts
+ * also on a Unix socket or a loopback address: who shows one is held to it. */
 void rpc_call_peer(const struct rpc_call *call, struct rpc_peer *out);
 
 /* True if a listener's or target's address ("host:port", "unix:/path", "ipv4:a:p1,b:p2", "[::1]:port") cannot be

@@ -75,6 +75,7 @@ struct rpc_call {
     grpc_metadata_array metadata;
     uint64_t deadline_ns;
     char request_id[BATON_REQUEST_ID_BYTES];
+    struct rpc_peer *peer; /* Only as much as its names_count says. */
 
     struct rpc_tag accept_tag;
     struct rpc_tag close_tag;
@@ -130,6 +131,11 @@ BATON_MUST_USE struct baton_status tls_server_credentials(const struct rpc_tls *
 void tls_files_destroy(struct tls_files *files);
 BATON_MUST_USE struct baton_status tls_client_credentials(const struct rpc_tls *tls,
                                                           grpc_channel_credentials **out);
+
+/* --- peer.c --- */
+
+/* Notes who called, once, while the core still knows. */
+void call_read_peer(struct rpc_call *call);
 
 /* --- call.c --- */
 

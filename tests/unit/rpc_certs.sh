@@ -9,9 +9,9 @@ ca() {
     -subj "/CN=$1" -keyout "$1.key" -out "$1.pem"
 }
 
-# leaf NAME CA SAN
+# leaf NAME CA SAN [COMMON_NAME]
 leaf() {
-  openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" \
+  openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=${4:-$1}" \
     -keyout "$1.key" -out "$1.csr"
   printf 'subjectAltName=%s\nextendedKeyUsage=serverAuth,clientAuth\n' "$3" >"$1.ext"
   openssl x509 -req -in "$1.csr" -CA "$2.pem" -CAkey "$2.key" -CAcreateserial -days 2 \
@@ -26,6 +26,7 @@ leaf() {
   leaf named ca "URI:spiffe://baton.test/agent/a2,DNS:a2.test,DNS:with space.test,DNS:other.test"
   leaf twofold ca "URI:spiffe://baton.test/agent/a3,URI:spiffe://baton.test/operator/o1,DNS:a3.test"
   leaf bare ca "IP:127.0.0.1"
+  leaf pretender ca "IP:127.0.0.1" local
   leaf impostor stranger "DNS:controller.test,IP:127.0.0.1"
 } >log 2>&1 || {
   cat log >&2

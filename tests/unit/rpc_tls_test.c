@@ -142,7 +142,40 @@ Test(rpc_tls, names_of_a_certificate)
     rig_start(&rig);
     expect_peer(&rig, "named", "2 3 spiffe://baton.test/agent/a2");
     expect_peer(&rig, "twofold", "2 1 a3.test");
-    expect_peer(&rig, "bare", "2 0 bare");
+    expect_peer(&rig, "bare", "2 0 cn:bare");
+    expect_peer(&rig, "pretender", "2 0 cn:local");
+    rig_stop(&rig);
+}
+
+static void forget(const struct rpc_result *result, void *context)
+{
+    (void)context;
+    baton_wire_free(result->message);
+}
+
+/* Who called stays known after the call's end: messages that still wait are judged by it. */
+Test(rpc_tls, a_peer_outlives_its_call)
+{
+    struct rig rig;
+    struct rpc_peer peer;
+    rig_init(&rig);
+    rig_start(&rig);
+    Baton__V1__SuspendModelRequest request;
+    baton__v1__suspend_model_request__init(&request);
+    request.name = "watched";
+    rpc_unary_start(rig.fixture.client, "baton.v1.Models/Suspend", &request, NULL, forget, NULL);
+    struct rpc_call *call = rpc_fixture_take_held(&rig.fixture);
+    cr_assert_not_null(call);
+    struct baton_status st = rpc_status_field("name", "is not wanted");
+    rpc_finish(call, &st);
+    cr_assert(rpc_fixture_wait(&rig.fixture, &rig.fixture.dones, 1));
+    rpc_call_peer(call, &peer);
+    rpc_call_unref(call);
+    cr_assert_eq(peer.principal, RPC_PRINCIPAL_CERTIFICATE, "%s", peer.identity);
+    cr_assert_eq(peer.names_count, 1);
+    cr_assert_str_eq(peer.names[0].text, "spiffe://baton.test/agent/a1");
+    cr_assert_str_eq(peer.identity, "spiffe://baton.test/agent/a1");
+    cr_assert_neq(peer.address[0], '\0');
     rig_stop(&rig);
 }
 
