@@ -112,12 +112,34 @@ bool pattern_match_identity(const char *pattern, bool is_spiffe, const char *ide
     return pattern == NULL && identity == NULL;
 }
 
+static bool has_separator(struct pattern_text star, char c)
+{
+    return (c == '-' || c == '.') && memchr(star.text, c, star.size) != NULL;
+}
+
+/* What the '*' matched keeps off the separators next to captures: else "{1}-*" of "node" would match what belongs
+ * to "node-7". */
+static bool is_apart(struct span pattern, struct pattern_text star,
+                     const struct pattern_captures *captures)
+{
+    const char *star_at = memchr(pattern.text, '*', pattern.size);
+    for (size_t at = 0; at < pattern.size; at++) {
+        bool is_before = pattern.text + at < star_at;
+        if (capture_at(pattern, at, captures) != NULL &&
+            has_separator(star, is_before ? pattern.text[at + 3] : pattern.text[at - 1])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool pattern_match_name(const char *pattern, const char *name,
                         const struct pattern_captures *captures)
 {
-    struct pattern_text star;
-    return match((struct span){ pattern, strlen(pattern) }, (struct span){ name, strlen(name) },
-                 false, captures, &star);
+    struct pattern_text star = { NULL, 0 };
+    struct span span = { pattern, strlen(pattern) };
+    return match(span, (struct span){ name, strlen(name) }, false, captures, &star) &&
+           (star.text == NULL || is_apart(span, star, captures));
 }
 
 size_t pattern_stars(const char *pattern)

@@ -3,7 +3,9 @@
  * In an identity '*' matches one or more characters within a part: between two '/' of a SPIFFE id, between two '.'
  * of a DNS name.  A part has one '*' at most, so that a match costs no more than one look at each character.  In
  * the name of an object (an agent, a group, a model) one '*' matches one or more characters, and "{1}" to "{4}"
- * stand for what the identity's first to fourth '*' matched, taken as it is: a '*' in it is only a '*'.
+ * stand for what the identity's first to fourth '*' matched, taken as it is: a '*' in it is only a '*'.  Where a
+ * '-' or '.' stands beside a "{1}", on its side of the '*', the '*' does not match that character: "{1}-*" of
+ * "node" is "node-g0", but not "node-7-g0", which is of "node-7".
  *
  * Pure.  Depends on: the C library.  Threads: any.  Ownership: captures borrow from the identity. */
 #ifndef CONTROLLER_SHELL_PATTERN_H

@@ -72,6 +72,35 @@ Test(controller_access, names_may_repeat_what_a_star_stood_for)
     }
 }
 
+/* One agent's name may begin, or end, another's: what belongs to the longer one is not the shorter one's. */
+Test(controller_access, names_that_begin_alike_stay_apart)
+{
+    static const struct {
+        const char *agent;
+        const char *pattern;
+        const char *name;
+        bool matches;
+    } rows[] = { { "spiffe://lab/agent/node", "{1}-*", "node-g0", true },
+                 { "spiffe://lab/agent/node", "{1}-*", "node-7-g0", false },
+                 { "spiffe://lab/agent/node-7", "{1}-*", "node-7-g0", true },
+                 { "spiffe://lab/agent/gpu", "{1}-*", "gpu-a-g0", false },
+                 { "spiffe://lab/agent/gpu-a", "{1}-*", "gpu-a-g0", true },
+                 { "spiffe://lab/agent/node", "{1}-g*", "node-g0", true },
+                 { "spiffe://lab/agent/node", "{1}-g*", "node-g0-g1", false },
+                 { "spiffe://lab/agent/node", "{1}.*", "node.7.g0", false },
+                 { "spiffe://lab/agent/node", "{1}.*", "node.7-g0", true },
+                 { "spiffe://lab/agent/node", "{1}-pool-*", "node-pool-g0", true },
+                 { "spiffe://lab/agent/a", "*-{1}", "g0-a", true },
+                 { "spiffe://lab/agent/a", "*-{1}", "g0-gpu-a", false },
+                 { "spiffe://lab/agent/a", "g-*", "g-1-2", true } };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct pattern_captures captures;
+        cr_assert(pattern_match_identity("spiffe://lab/agent/*", true, rows[i].agent, &captures));
+        cr_assert_eq(pattern_match_name(rows[i].pattern, rows[i].name, &captures), rows[i].matches,
+                     "%s: %s on %s", rows[i].agent, rows[i].pattern, rows[i].name);
+    }
+}
+
 /* A certificate of "*.lab" must not become a pattern that reaches everybody's groups. */
 Test(controller_access, a_star_in_a_certificate_is_only_a_star)
 {
