@@ -117,7 +117,8 @@ static bool is_any(char *const *patterns, unsigned count, const char *name,
 static bool reaches_model(const struct access_row *row, const char *model,
                           const struct pattern_captures *captures)
 {
-    return row->models_count == 0 || is_any(row->models, row->models_count, model, captures);
+    return model == NULL || row->models_count == 0 ||
+           is_any(row->models, row->models_count, model, captures);
 }
 
 struct baton_status access_check_model(const struct access *access, const struct rpc_peer *peer,
@@ -140,7 +141,8 @@ struct baton_status access_check_model(const struct access *access, const struct
     return hinted(baton_status_make(BATON_PERMISSION_DENIED, BATON_REASON_NOT_ALLOWED,
                                     "%.120s may not call %.60s for model '%.63s': that needs the "
                                     "role %s with this model",
-                                    peer->identity, method, model, write_roles(roles, needed)),
+                                    peer->identity, method, model != NULL ? model : "",
+                                    write_roles(roles, needed)),
                   peer);
 }
 

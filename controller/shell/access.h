@@ -40,7 +40,8 @@ struct access access_default(void);
 BATON_MUST_USE struct baton_status access_check_call(const struct access *access,
                                                      const struct rpc_peer *peer,
                                                      const char *method);
-/* May it change something of this model by this RPC?  OK for an RPC that is not by model. */
+/* May it change something of this model by this RPC?  OK for an RPC that is not by model.  Null model: it named
+ * nothing that there is; a role that may change some model is enough to be told that. */
 BATON_MUST_USE struct baton_status access_check_model(const struct access *access,
                                                       const struct rpc_peer *peer,
                                                       const char *method, const char *model);

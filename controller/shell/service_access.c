@@ -64,7 +64,6 @@ static void ask_all(struct asking *asking, const struct request *request)
     if (is_given(request->version_uid)) {
         const struct version_record *version =
             view_version_find_uid(asking->daemon->core, request->version_uid);
-        asking->asked = true; /* Of an unknown one the core says that. */
         if (version != NULL) {
             ask_model(asking, version->model);
         }
@@ -73,7 +72,7 @@ static void ask_all(struct asking *asking, const struct request *request)
         ask_groups(asking, request);
     }
     if (!asking->asked) {
-        ask_model(asking, "");
+        ask_model(asking, NULL); /* Nothing that there is: the core says so, and changes nothing. */
     }
 }
 

@@ -151,6 +151,13 @@ class Security(unittest.TestCase):
         self.assertRefused(self.fleet.run("sleep", "model/m", who="tom"), "model 'm'")
         self.assertRefused(self.fleet.run("roll", "start", "m", who="tom"), "needs the role operator")
 
+    def test_what_there_is_not_is_told_not_refused(self):
+        code, _, err = self.fleet.run("sleep", "group/no-such", who="tom")
+        self.assertEqual(1, code, err)
+        self.assertIn("NOT_FOUND", err)
+        self.assertNotIn("PERMISSION_DENIED", err)
+        self.assertEqual({"NOT_FOUND"}, {e["outcome"] for e in self.fleet.audit("group/no-such", "--principal", "trainer/tom")})
+
     def start_thief(self, name, own_name, group):
         """An agent with the certificate of another than it says to be, or with a group of another."""
         engine = {"name": "e0", "kind": "vllm", "url": f"http://127.0.0.1:{free_ports(1)[0]}", "recreate": {"none": "nothing"}}

@@ -287,6 +287,19 @@ Test(controller_access, trainers_reach_their_models_only)
     cr_assert_not(may_change(&viewer, "baton.v1.Admission/Resolve", "m"));
 }
 
+/* Of what there is not the core may say so to whoever may change something like it, and to nobody else. */
+Test(controller_access, nothing_known_is_of_no_model)
+{
+    struct rpc_peer trainer = certificate("trainer.lab");
+    struct rpc_peer viewer = certificate("x.watch.lab");
+    struct rpc_peer operator= certificate("spiffe://lab/operator/ada");
+    cr_assert(may_change(&trainer, "baton.v1.Versions/Seal", NULL));
+    cr_assert(may_change(&trainer, "baton.v1.Fleet/Sleep", NULL));
+    cr_assert(may_change(&operator, "baton.v1.Fleet/Sleep", NULL));
+    cr_assert_not(may_change(&operator, "baton.v1.Versions/Seal", NULL));
+    cr_assert_not(may_change(&viewer, "baton.v1.Admission/Resolve", NULL));
+}
+
 Test(controller_access, an_agent_speaks_for_its_own_groups_only)
 {
     static const struct {
