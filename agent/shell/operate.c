@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "agent/shell/peer_server.h"
 #include "api/base/clock.h"
 
 enum { ANSWER_S = 10, LINES_MAX = BATON_GROUPS_PER_AGENT_MAX + 1 };
@@ -136,7 +137,7 @@ void operate_status(struct daemon *daemon, const struct agent_node_status *statu
     struct asker *asker = daemon->asker;
     baton_assert(asker != NULL);
     add_json(asker,
-             json_pack("{s:s,s:s,s:b,s:I,s:I}", "agent", daemon->config->core.agent, "software",
+             json_pack("{s:s,s:s,s:b,s:I,s:I,s:I}", "agent", daemon->config->core.agent, "software",
                        daemon->config->core.software, "connected", (int)status->welcomed,
                        "generation", (json_int_t)status->epoch.generation, "epoch",
                        (json_int_t)status->epoch.n));

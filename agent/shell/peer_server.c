@@ -1,6 +1,7 @@
 /* peer_server.c -- see peer_server.h. */
 #include "agent/shell/peer_server.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,12 @@
 #include "api/rpc/rpc.h"
 #include "api/wire/wire.h"
 
-enum { LEADERS_MAX = BATON_GROUPS_PER_AGENT_MAX, CALLS_MAX = 4 * LEADERS_MAX, GRACE_S = 1 };
+enum {
+    LEADERS_MAX = BATON_GROUPS_PER_AGENT_MAX,
+    CALLS_MAX = 4 * LEADERS_MAX,
+    GRACE_S = 1,
+    REFUSALS_TOLD_S = 10
+};
 
 /* The newest stream of a leader. */
 struct leader {
@@ -26,6 +32,8 @@ struct peer_server {
     struct leader leaders[LEADERS_MAX];
     uint32_t leaders_count;
     struct rpc_call *stranger; /* While its command is delivered: of nobody whom the file names. */
+    uint64_t refused;          /* Commands whose caller is not the leader that it says to be. */
+    uint64_t refusal_told_ns;  /* When the log had the last of them; 0: never. */
 };
 
 /* On its way from an RPC thread to the loop. */
@@ -86,6 +94,23 @@ static struct baton_status check_identity(const struct peer_server *server,
                : peer_identity_refusal(&peer, leader);
 }
 
+/* Who is not the leader may try as often as it likes: the log has one line in a while. */
+static void refuse_identity(struct peer_server *server, struct rpc_call *call,
+                            const struct baton_status *st)
+{
+    uint64_t now_ns = baton_clock_monotonic_ns();
+    char what[96];
+    server->refused++;
+    rpc_finish(call, st);
+    if (server->refusal_told_ns == 0 ||
+        now_ns - server->refusal_told_ns >= REFUSALS_TOLD_S * BATON_NS_PER_S) {
+        server->refusal_told_ns = now_ns;
+        (void)snprintf(what, sizeof(what), "a leader's command is refused (%llu of this kind)",
+                       (unsigned long long)server->refused);
+        baton_log_status(BATON_LOG_ERROR, "peer", what, st);
+    }
+}
+
 /* True: the call is its leader's newest stream. */
 static bool take_stream(struct peer_server *server, const char *name, struct rpc_call *call)
 {
@@ -110,23 +135,31 @@ static bool take_stream(struct peer_server *server, const char *name, struct rpc
     return true;
 }
 
+static void take_command(struct peer_server *server, struct rpc_call *call,
+                         const struct agent_peer_command *command)
+{
+    struct baton_status st = check_identity(server, call, command->leader);
+    bool known = is_leader(server, command->leader);
+    if (!baton_ok(&st)) {
+        refuse_identity(server, call, &st);
+    } else if (!known || take_stream(server, command->leader, call)) {
+        struct agent_event event = { .kind = AGENT_EVENT_PEER_COMMAND, .command = command };
+        server->stranger = known ? NULL : call; /* The core says by name why it will not. */
+        server->options.deliver(server->options.context, &event);
+        server->stranger = NULL;
+    }
+}
+
 static void take_message(struct peer_server *server, struct rpc_call *call, const void *message)
 {
     struct link_memory memory = { .count = 0 };
     struct agent_peer_command command;
     struct baton_status st = peer_command_from(message, &command, &memory);
     if (baton_ok(&st)) {
-        st = check_identity(server, call, command.leader);
-    }
-    bool known = baton_ok(&st) && is_leader(server, command.leader);
-    if (!baton_ok(&st)) {
+        take_command(server, call, &command);
+    } else {
         baton_log_status(BATON_LOG_ERROR, "peer", "a leader's command is refused", &st);
         rpc_finish(call, &st);
-    } else if (!known || take_stream(server, command.leader, call)) {
-        struct agent_event event = { .kind = AGENT_EVENT_PEER_COMMAND, .command = &command };
-        server->stranger = known ? NULL : call; /* The core says by name why it will not. */
-        server->options.deliver(server->options.context, &event);
-        server->stranger = NULL;
     }
     link_memory_free(&memory);
 }
@@ -242,6 +275,11 @@ struct baton_status peer_server_create(const struct peer_server_options *options
 uint16_t peer_server_port(const struct peer_server *server)
 {
     return rpc_server_port(server->rpc, 0);
+}
+
+uint64_t peer_server_refused(const struct peer_server *server)
+{
+    return server != NULL ? server->refused : 0;
 }
 
 void peer_server_drain(struct peer_server *server)

@@ -2,7 +2,7 @@
  *
  * A leader's commands become PEER_COMMAND events; its answers go to its newest stream, and a newer one
  * ends the older.  Who may dial is a matter of 'listenTls': with clientCa only those whose certificate
- * it signed, and only as the leader that the certificate names (peer_identity.h).
+ * it signed, and each command only of the leader that the certificate names (peer_identity.h).
  *
  * Depends on: agent/core, api/rpc, api/base/mailbox.h.  Threads: functions from the loop's; rpc threads
  * only post.  Ownership: the loop creates and destroys. */
@@ -33,6 +33,8 @@ void peer_server_destroy(struct peer_server *server);
 /* Lost if the leader has no stream. */
 void peer_server_answer(struct peer_server *server, const char *leader,
                         const struct agent_peer_result *result);
+/* Commands refused since the start, as of somebody else than the leader that they name; null: none. */
+uint64_t peer_server_refused(const struct peer_server *server);
 /* Port that it listens on; 0: a Unix socket. */
 uint16_t peer_server_port(const struct peer_server *server);
 

@@ -129,6 +129,11 @@ static void print_status(struct cli *cli, const char *text)
                      text_of(json, "software"),
                      is(json, "connected") ? "a controller answers" : "no controller answers",
                      number_of(json, "generation"), number_of(json, "epoch"));
+        if (number_of(json, "refusedAsLeader") > 0) {
+            (void)printf("  refused %llu commands of who is not the leader that it says to be; see "
+                         "the agent's log\n",
+                         number_of(json, "refusedAsLeader"));
+        }
     }
     json_decref(json);
 }

@@ -1,8 +1,11 @@
 /* agent_shell_peer_test.c -- SwapPeer: messages to and from plain structs, and real links on loopback. */
 #include <criterion/criterion.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "agent/shell/peer_identity.h"
 #include "agent/shell/peer_link.h"
@@ -11,6 +14,8 @@
 #include "api/base/clock.h"
 #include "api/wire/wire.h"
 #include "baton/v1/swap_peer.pb-c.h"
+
+extern char **environ;
 
 static struct agent_peer_command command_of(enum agent_peer_verb verb)
 {
@@ -262,7 +267,7 @@ static void deliver(void *context, struct agent_event *event)
 /* Runs the loop until '*count' has been reached. */
 static void run_until(struct rig *rig, const unsigned *count, unsigned wanted)
 {
-    uint64_t end_ns = baton_clock_monotonic_ns() + 20 * BATON_NS_PER_S;
+    uint64_t end_ns = baton_clock_monotonic_ns() + 120 * BATON_NS_PER_S;
     while (*count < wanted) {
         struct baton_mailbox_item item;
         uint64_t now_ns = baton_clock_monotonic_ns();
@@ -304,7 +309,22 @@ static void close_server(struct rig *rig)
     peer_server_destroy(rig->server);
 }
 
-static struct rig *open_rig(void)
+/* Both ends show certificates: the leader's is of agent a2. */
+static void use_certificates(struct rig *rig, const char *folder)
+{
+#define PLACE(out, name) (void)snprintf((out), sizeof(out), "%s/%s", folder, name)
+    PLACE(rig->follower->listen_cert, "server.pem");
+    PLACE(rig->follower->listen_key, "server.key");
+    PLACE(rig->follower->listen_client_ca, "ca.pem");
+    PLACE(rig->leader->peer_ca, "ca.pem");
+    PLACE(rig->leader->peer_cert, "named.pem");
+    PLACE(rig->leader->peer_key, "named.key");
+#undef PLACE
+    strcpy(rig->followed.leader, "a2");
+}
+
+/* Of certificates in the folder; null: plain. */
+static struct rig *open_rig_with(const char *folder)
 {
     struct rig *rig = calloc(1, sizeof(*rig));
     rig->follower = calloc(1, sizeof(*rig->follower));
@@ -316,6 +336,9 @@ static struct rig *open_rig(void)
     rig->follower->core.groups = &rig->followed;
     rig->follower->core.groups_count = 1;
     strcpy(rig->follower->listen, "127.0.0.1:0");
+    if (folder != NULL) {
+        use_certificates(rig, folder);
+    }
     open_server(rig);
     strcpy(rig->member.agent, "a1");
     (void)snprintf(rig->member.address, sizeof(rig->member.address), "127.0.0.1:%u",
@@ -328,6 +351,11 @@ static struct rig *open_rig(void)
     st = peer_links_create(&options, &rig->links);
     cr_assert(baton_ok(&st), "%s", st.message);
     return rig;
+}
+
+static struct rig *open_rig(void)
+{
+    return open_rig_with(NULL);
 }
 
 static void close_rig(struct rig *rig)
@@ -458,4 +486,42 @@ Test(agent_shell_peer, a_leader_is_who_its_certificate_names)
     cr_assert_not(peer_identity_is_pattern("spiffe://lab/agent/a0"));
     cr_assert_not(peer_identity_is_pattern("{leader}{leader}"));
     cr_assert(peer_identity_is_pattern("spiffe://lab/agent/{leader}"));
+}
+
+static void run(char *const *words)
+{
+    pid_t child;
+    int status = -1;
+    cr_assert_eq(posix_spawnp(&child, words[0], NULL, NULL, words, environ), 0);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0, "%s failed", words[0]);
+}
+
+/* Each command is held against the certificate, not only the first of a link; what is refused is counted, and
+ * reaches nobody. */
+Test(agent_shell_peer, a_link_speaks_for_the_leader_of_its_certificate_only)
+{
+    char folder[] = "/tmp/baton-peer-XXXXXX";
+    cr_assert_not_null(mkdtemp(folder));
+    char *make[] = { RPC_CERTS, folder, NULL };
+    char *clear[] = { "rm", "-rf", folder, NULL };
+    run(make);
+    struct rig *rig = open_rig_with(folder);
+    struct agent_peer_command command = command_of(AGENT_PEER_SHUT);
+    strcpy(command.leader, "a2");
+    run_until(rig, &rig->ups, 1);
+    peer_links_send(rig->links, "a1", &command);
+    run_until(rig, &rig->results, 1);
+    cr_assert_eq(peer_server_refused(rig->server), 0);
+    strcpy(command.leader, "a0");
+    peer_links_send(rig->links, "a1", &command);
+    run_until(rig, &rig->downs, 1);
+    cr_assert_eq(peer_server_refused(rig->server), 1);
+    run_until(rig, &rig->ups, 2);
+    peer_links_send(rig->links, "a1", &command); /* As the first one of a link, too. */
+    run_until(rig, &rig->downs, 2);
+    cr_assert_eq(peer_server_refused(rig->server), 2);
+    cr_assert_eq(rig->commands, 1);
+    close_rig(rig);
+    run(clear);
 }
