@@ -23,6 +23,7 @@ enum cli_exit {
     CLI_EXIT_UNREACHABLE = 4, /* No controller (or agent) answers. */
     CLI_EXIT_DEGRADED = 5,    /* The roll makes no progress. */
     CLI_EXIT_BLOCKED = 6,     /* It cannot come true: held, suspended, undone. */
+    CLI_EXIT_FINDINGS = 7,    /* Checked to the end, and something does not hold. */
 };
 
 enum cli_output {
@@ -134,6 +135,8 @@ enum cli_exit cli_run_staleness(struct cli *cli);
 enum cli_exit cli_run_suspend(struct cli *cli);
 enum cli_exit cli_run_wait(struct cli *cli);
 enum cli_exit cli_run_store(struct cli *cli);
+/* Of `store`, on the store itself: export, import, check; 'address' may be null. */
+enum cli_exit cli_store_archive(struct cli *cli, const char *action, const char *address);
 /* Break-glass, at the local agent. */
 enum cli_exit cli_run_status(struct cli *cli);
 enum cli_exit cli_run_restore(struct cli *cli);

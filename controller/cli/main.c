@@ -68,11 +68,20 @@ static const char detach_doc[] =
     "a "
     "swap.\vExample:\n  batonctl --agent unix:/run/baton/agent.sock detach group/g0\n";
 static const char store_doc[] =
-    "After the controller's store was lost. ACTION is one of:\n"
+    "The controller's store. ACTION is one of:\n"
+    "  export FILE --store ADDRESS   write all that is stored to FILE (-: stdout), also beside a "
+    "running controller\n"
+    "  import FILE --store ADDRESS   fill an empty store from FILE (-: stdin); no controller may "
+    "run "
+    "on it\n"
+    "  check --store ADDRESS         whether everything stored holds together; exit 7: it does "
+    "not\n"
+    "After it was lost:\n"
     "  rebuild --from-agents  write models, versions and what is promoted from what agents "
     "restated\n"
     "  floors --attest        no agent has seen more than the store: publishes and swaps go "
     "on\vExamples:\n"
+    "  batonctl store export /backup/baton.jsonl --store sqlite:/var/lib/baton/controller.db\n"
     "  batonctl store rebuild --from-agents --dry-run\n"
     "  batonctl store floors --attest --reason 'node 7 is scrap'\n";
 static const char cordon_doc[] =
@@ -267,8 +276,8 @@ const struct cli_command cli_commands[] = {
       cli_staleness_take, cli_run_staleness },
     { "status", "", "break-glass: show the local agent's groups", status_doc, NULL, NULL,
       cli_run_status },
-    { "store", "ACTION", "after a lost store: rebuild it, attest its floors", store_doc,
-      cli_store_options, cli_store_take, cli_run_store },
+    { "store", "ACTION [FILE]", "back up, restore, move, check the store; rebuild a lost one",
+      store_doc, cli_store_options, cli_store_take, cli_run_store },
     { "suspend", "model/NAME", "issue no new swaps for a model",
       "No new swap begins until resume; those under way finish.\vExample:\n  batonctl suspend "
       "model/m\n",
@@ -390,7 +399,7 @@ static void print_commands(FILE *out)
                   "\n`batonctl COMMAND --help` tells more. The controller is $BATON_SERVER (one or "
                   "several, \"a:7070,b:7070\") or 127.0.0.1:7070.\nExit codes: 0 done, 1 refused "
                   "or failed, 2 usage, 3 "
-                  "timeout, 4 unreachable, 5 degraded, 6 cannot come true.\n");
+                  "timeout, 4 unreachable, 5 degraded, 6 cannot come true, 7 findings.\n");
 }
 
 static const struct cli_command *find_command(const char *name)

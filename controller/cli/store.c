@@ -1,4 +1,4 @@
-/* store.c -- batonctl store rebuild|floors: after a store was lost or went back. */
+/* store.c -- batonctl store rebuild|floors: after a store was lost or went back; the rest: archive.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,26 +6,29 @@
 #include "baton/v1/fleet.pb-c.h"
 #include "controller/cli/print.h"
 
-enum { KEY_FROM_AGENTS = 0x2200, KEY_DRY_RUN, KEY_ATTEST };
+enum { KEY_FROM_AGENTS = 0x2200, KEY_DRY_RUN, KEY_ATTEST, KEY_STORE };
 
 const struct argp_option cli_store_options[] = {
     { "from-agents", KEY_FROM_AGENTS, NULL, 0, "rebuild: from what the agents restated", 0 },
     { "dry-run", KEY_DRY_RUN, NULL, 0, "rebuild: only say what would be written", 0 },
     { "attest", KEY_ATTEST, NULL, 0, "floors: you know that no agent has seen more", 0 },
+    { "store", KEY_STORE, "ADDRESS", 0,
+      "export, import, check: the store, as the controller's --store", 0 },
     { NULL, 0, NULL, 0, NULL, 0 }
 };
 
 static bool from_agents;
 static bool dry_run;
 static bool attest;
+static const char *store_address;
 
 bool cli_store_take(int key, const char *argument)
 {
-    (void)argument;
+    store_address = key == KEY_STORE ? argument : store_address;
     from_agents |= key == KEY_FROM_AGENTS;
     dry_run |= key == KEY_DRY_RUN;
     attest |= key == KEY_ATTEST;
-    return key >= KEY_FROM_AGENTS && key <= KEY_ATTEST;
+    return key >= KEY_FROM_AGENTS && key <= KEY_STORE;
 }
 
 static void print_rebuilt(struct cli *cli, const Baton__V1__RebuildStoreResponse *reply)
@@ -86,9 +89,16 @@ static enum cli_exit floors(struct cli *cli)
 
 enum cli_exit cli_run_store(struct cli *cli)
 {
-    const char *action = cli->words_count == 1 ? cli->words[0] : "";
+    const char *action = cli->words_count > 0 ? cli->words[0] : "";
+    if (strcmp(action, "export") == 0 || strcmp(action, "import") == 0 ||
+        strcmp(action, "check") == 0) {
+        return cli_store_archive(cli, action, store_address);
+    }
+    action = cli->words_count == 1 ? action : "";
     if (strcmp(action, "rebuild") == 0) {
         return rebuild(cli);
     }
-    return strcmp(action, "floors") == 0 ? floors(cli) : cli_usage("store does: rebuild, floors");
+    return strcmp(action, "floors") == 0
+               ? floors(cli)
+               : cli_usage("store does: export, import, check, rebuild, floors");
 }

@@ -617,6 +617,9 @@ struct request_record {
 struct cluster_record {
     uint64_t generation; /* The last one that the core worked under. */
     bool floors_pending; /* The store went back; not all agents restated what they saw. */
+    /* Digest of an archive whose import is not finished (controller/store/archive.h): such a store is
+     * not loaded, so the core finds it empty. */
+    char importing[BATON_DIGEST_TEXT_BYTES];
 };
 
 enum record_kind {

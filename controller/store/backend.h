@@ -10,7 +10,9 @@ struct store_backend {
     void (*close)(struct store *store);
     struct baton_status (*acquire_epoch)(struct store *store, struct store_start *out);
     struct baton_status (*raise_generation)(struct store *store, uint64_t floor);
-    struct baton_status (*load)(struct store *store, store_visit_fn visit, void *context);
+    /* Before a load: OK once no commit is applied by half.  Null: none ever is. */
+    struct baton_status (*settle)(struct store *store);
+    struct baton_status (*scan)(struct store *store, store_visit_text_fn visit, void *context);
     struct baton_status (*commit)(struct store *store, const struct transaction *transaction);
     struct baton_status (*list_log)(struct store *store, uint64_t after, uint32_t limit,
                                     store_visit_log_fn visit, void *context);
@@ -19,14 +21,19 @@ struct store_backend {
 
 struct store {
     const struct store_backend *backend;
+    bool reader; /* store.c refuses what would write. */
 };
 
 /* 'path' is what follows "sqlite:" in the address. */
 BATON_MUST_USE struct baton_status sqlite_store_open(const char *path, uint64_t wall_ns,
                                                      struct store **out);
+BATON_MUST_USE struct baton_status sqlite_store_open_reader(const char *path, struct store **out,
+                                                            struct store_start *out_start);
 /* 'address' is what follows "etcd:"; see etcd_address.h. */
 BATON_MUST_USE struct baton_status etcd_store_open(const char *address, uint64_t wall_ns,
                                                    struct store **out);
+BATON_MUST_USE struct baton_status etcd_store_open_reader(const char *address, struct store **out,
+                                                          struct store_start *out_start);
 BATON_MUST_USE struct baton_status memory_store_open(uint64_t wall_ns, struct store **out);
 
 /* The generation of a store that is made at 'wall_ns': its second, so that it is above that of a

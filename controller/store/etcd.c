@@ -17,6 +17,7 @@ enum {
     CHUNK_BYTES = 48 << 10,
     REQUEST_BYTES_REST = 4096, /* Comparisons and the revision. */
     TXN_OPS_REST = 2,
+    SNAPSHOT_PAUSE_MS = 20,
 };
 
 static struct etcd_store *of(struct store *store)
@@ -375,30 +376,24 @@ static struct baton_status visit_pages(struct etcd_store *store, struct pages *p
     return st;
 }
 
-struct loading {
+struct scanning {
     size_t prefix_bytes; /* Of "PREFIX/records/". */
-    store_visit_fn visit;
+    store_visit_text_fn visit;
     void *context;
 };
 
-static struct baton_status load_pair(void *context, const struct etcd_pair *pair)
+static struct baton_status scan_pair(void *context, const struct etcd_pair *pair)
 {
-    const struct loading *loading = context;
-    const char *kind_word = pair->key + loading->prefix_bytes;
-    const char *slash = strchr(kind_word, '/');
-    union record_body body;
-    for (int kind = 1; slash != NULL && kind < RECORD_KINDS_END; kind++) {
-        const char *word = record_kind_word((enum record_kind)kind);
-        size_t bytes = (size_t)(slash - kind_word);
-        if (strlen(word) == bytes && strncmp(word, kind_word, bytes) == 0) {
-            struct baton_status st =
-                record_decode((enum record_kind)kind, slash + 1, pair->value, &body);
-            struct record_ref record = { (enum record_kind)kind, &body };
-            return baton_ok(&st) ? loading->visit(loading->context, record) : st;
-        }
+    const struct scanning *scanning = context;
+    char *word = pair->key + scanning->prefix_bytes;
+    char *slash = strchr(word, '/');
+    if (slash == NULL) {
+        return scanning->visit(scanning->context, word, "", pair->value);
     }
-    return baton_status_make(BATON_DATA_LOSS, BATON_REASON_MALFORMED,
-                             "store: etcd's key \"%.120s\" is not known to this build", pair->key);
+    *slash = '\0';
+    struct baton_status st = scanning->visit(scanning->context, word, slash + 1, pair->value);
+    *slash = '/';
+    return st;
 }
 
 /* What was read may be another leader's, in part, if one came meanwhile; else 'read' stands. */
@@ -419,26 +414,30 @@ static struct baton_status still_leads(struct etcd_store *store, struct baton_st
         "another controller leads now; this one must start again");
 }
 
-static struct baton_status etcd_load(struct store *base, store_visit_fn visit, void *context)
+/* While a large change is applied, records are partly of before and partly of after it. */
+static struct baton_status etcd_settle(struct store *base)
 {
     struct etcd_store *store = of(base);
     struct etcd_found found;
-    struct pages pages = { .revision = 0 };
-    struct baton_status st = store->leads ? etcd_redo_finish(store) : baton_status_ok();
-    if (baton_ok(&st) && !store->leads) {
-        st = etcd_find(store, etcd_client_deadline_ns(store->client), &found);
-        if (baton_ok(&st) && found.redo) {
-            st = baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
-                                   "store: a large change is being applied; read again");
-        }
+    if (store->leads || store->snapshot != 0) {
+        return store->leads ? etcd_redo_finish(store) : baton_status_ok();
     }
-    if (!baton_ok(&st)) {
-        return st;
+    struct baton_status st = etcd_find(store, etcd_client_deadline_ns(store->client), &found);
+    if (baton_ok(&st) && found.redo) {
+        st = baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
+                               "store: a large change is being applied; read again");
     }
+    return st;
+}
+
+static struct baton_status etcd_scan(struct store *base, store_visit_text_fn visit, void *context)
+{
+    struct etcd_store *store = of(base);
+    struct pages pages = { .revision = store->snapshot };
     etcd_key(store, "records/", pages.next);
     etcd_key(store, "records0", pages.end);
-    struct loading loading = { strlen(pages.next), visit, context };
-    st = visit_pages(store, &pages, load_pair, &loading);
+    struct scanning scanning = { strlen(pages.next), visit, context };
+    struct baton_status st = visit_pages(store, &pages, scan_pair, &scanning);
     return store->leads ? still_leads(store, st) : st;
 }
 
@@ -483,7 +482,7 @@ static struct baton_status etcd_list_log(struct store *base, uint64_t after, uin
                                          store_visit_log_fn visit, void *context)
 {
     struct etcd_store *store = of(base);
-    struct pages pages = { .revision = 0 };
+    struct pages pages = { .revision = store->snapshot };
     uint64_t next = store->log_next_number;
     uint64_t oldest = next > BATON_EVENTS_KEPT_MAX ? next - BATON_EVENTS_KEPT_MAX : 1;
     if (after == UINT64_MAX || limit == 0) {
@@ -509,7 +508,8 @@ static const struct store_backend backend = {
     .close = etcd_close,
     .acquire_epoch = etcd_acquire_epoch,
     .raise_generation = etcd_raise_generation,
-    .load = etcd_load,
+    .settle = etcd_settle,
+    .scan = etcd_scan,
     .commit = etcd_commit,
     .list_log = etcd_list_log,
     .revision = etcd_revision,
@@ -540,28 +540,82 @@ static struct baton_status find_or_make(struct etcd_store *store)
     return st;
 }
 
-struct baton_status etcd_store_open(const char *address, uint64_t wall_ns, struct store **out)
+/* A large change is applied within moments, unless its controller died over it. */
+static struct baton_status find_snapshot(struct etcd_store *store, struct store_start *out)
+{
+    uint64_t deadline_ns = etcd_client_deadline_ns(store->client);
+    struct etcd_found found;
+    struct baton_status st = etcd_find(store, deadline_ns, &found);
+    while (baton_ok(&st) && found.redo && baton_clock_monotonic_ns() < deadline_ns) {
+        baton_clock_sleep_ns(SNAPSHOT_PAUSE_MS * BATON_NS_PER_MS);
+        st = etcd_find(store, deadline_ns, &found);
+    }
+    if (!baton_ok(&st)) {
+        return st;
+    }
+    if (!found.exists) {
+        return baton_status_make(BATON_NOT_FOUND, BATON_REASON_NONE,
+                                 "store: there is none under %s in this etcd",
+                                 store->address.prefix);
+    }
+    if (found.redo) {
+        return baton_status_hint(
+            baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
+                              "store: a large change is not wholly applied"),
+            "try again; if its controller is gone, start one: it applies the rest");
+    }
+    store->snapshot = found.at;
+    store->revision = found.revision.revision;
+    store->log_next_number = found.log_last + 1;
+    *out = (struct store_start){ found.epoch.epoch, store->revision, store->log_next_number };
+    return st;
+}
+
+/* The client only; 'out' is also set on failure, unless there was no memory. */
+static struct baton_status open_client(const char *address, struct etcd_store **out)
 {
     uint8_t writer[(ETCD_WRITER_BYTES - 1) / 2];
     struct etcd_store *store = calloc(1, sizeof(*store));
     if (store == NULL) {
         return no_memory();
     }
+    *out = store;
     store->base.backend = &backend;
-    store->wall_ns = wall_ns;
     baton_random_secure(writer, sizeof(writer));
     baton_hex_encode(writer, sizeof(writer), store->writer);
     struct baton_status st = etcd_address_parse(address, &store->address);
+    return baton_ok(&st) ? etcd_client_open(&store->address, &store->client) : st;
+}
+
+static struct baton_status opened(struct etcd_store *store, struct baton_status st,
+                                  struct store **out)
+{
     if (baton_ok(&st)) {
-        st = etcd_client_open(&store->address, &store->client);
+        *out = &store->base;
+    } else if (store != NULL) {
+        etcd_close(&store->base);
     }
+    return st;
+}
+
+struct baton_status etcd_store_open(const char *address, uint64_t wall_ns, struct store **out)
+{
+    struct etcd_store *store = NULL;
+    struct baton_status st = open_client(address, &store);
     if (baton_ok(&st)) {
+        store->wall_ns = wall_ns;
         st = find_or_make(store);
     }
-    if (!baton_ok(&st)) {
-        etcd_close(&store->base);
-        return st;
+    return opened(store, st, out);
+}
+
+struct baton_status etcd_store_open_reader(const char *address, struct store **out,
+                                           struct store_start *out_start)
+{
+    struct etcd_store *store = NULL;
+    struct baton_status st = open_client(address, &store);
+    if (baton_ok(&st)) {
+        st = find_snapshot(store, out_start);
     }
-    *out = &store->base;
-    return st;
+    return opened(store, st, out);
 }

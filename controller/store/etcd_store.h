@@ -44,6 +44,7 @@ struct etcd_store {
     uint64_t revision;
     uint64_t revision_mod;
     uint64_t log_next_number; /* 0: not known. */
+    uint64_t snapshot;        /* Revision of etcd that a reader reads at; 0: of no reader. */
 };
 
 /* What the fencing keys hold now. */
@@ -54,7 +55,8 @@ struct etcd_found {
     struct etcd_revision revision;
     uint64_t revision_mod;
     bool redo;
-    bool parts; /* There are some. */
+    bool parts;  /* There are some. */
+    uint64_t at; /* Revision of etcd. */
     uint64_t log_last;
 };
 

@@ -131,6 +131,7 @@ struct baton_status etcd_find(struct etcd_store *store, uint64_t deadline_ns,
         out->redo = etcd_answer_find(&answer, redo) != NULL;
         out->parts = has_under(store, &answer, "parts/");
         out->log_last = log_last(store, &answer);
+        out->at = answer.revision;
     }
     etcd_answer_free(&answer);
     return st;

@@ -7,6 +7,7 @@
 #include "api/base/bytes.h"
 #include "controller/store/backend.h"
 #include "controller/store/record_codec.h"
+#include "controller/store/record_fields.h"
 
 struct row {
     enum record_kind kind;
@@ -66,16 +67,13 @@ static struct baton_status memory_raise_generation(struct store *store, uint64_t
     return baton_status_ok();
 }
 
-static struct baton_status memory_load(struct store *store, store_visit_fn visit, void *context)
+static struct baton_status memory_scan(struct store *store, store_visit_text_fn visit,
+                                       void *context)
 {
     struct memory_store *memory = of(store);
     for (size_t i = 0; i < memory->rows_count; i++) {
         const struct row *row = &memory->rows[i];
-        union record_body body;
-        struct baton_status st = record_decode(row->kind, row->key, row->text, &body);
-        if (baton_ok(&st)) {
-            st = visit(context, (struct record_ref){ row->kind, &body });
-        }
+        struct baton_status st = visit(context, record_kind_word(row->kind), row->key, row->text);
         if (!baton_ok(&st)) {
             return st;
         }
@@ -226,7 +224,7 @@ static const struct store_backend backend = {
     .close = memory_close,
     .acquire_epoch = memory_acquire_epoch,
     .raise_generation = memory_raise_generation,
-    .load = memory_load,
+    .scan = memory_scan,
     .commit = memory_commit,
     .list_log = memory_list_log,
     .revision = memory_revision,

@@ -95,7 +95,7 @@ static json_t *encode_struct(const struct field_table *fields, const uint8_t *bo
     return object;
 }
 
-static char *encode(const struct field_table *fields, const void *body, const char *kind)
+char *fields_encode(const struct field_table *fields, const void *body, const char *kind)
 {
     json_t *object = encode_struct(fields, body);
     bool named = object != NULL &&
@@ -108,12 +108,12 @@ static char *encode(const struct field_table *fields, const void *body, const ch
 
 char *record_encode(struct record_ref record)
 {
-    return encode(record_fields(record.kind), record.body, record_kind_word(record.kind));
+    return fields_encode(record_fields(record.kind), record.body, record_kind_word(record.kind));
 }
 
 char *log_entry_encode(const struct log_entry *entry)
 {
-    return encode(&log_entry_fields, entry, "event");
+    return fields_encode(&log_entry_fields, entry, "event");
 }
 
 /* Where a decoder is, for messages. */
@@ -309,4 +309,12 @@ struct baton_status log_entry_decode(const char *text, struct log_entry *out)
     struct place place = { "event", "" };
     memset(out, 0, sizeof(*out));
     return decode(&place, &log_entry_fields, text, (uint8_t *)out);
+}
+
+struct baton_status fields_decode(const struct field_table *fields, const char *kind,
+                                  const char *text, void *out)
+{
+    struct place place = { kind, "" };
+    memset(out, 0, fields->struct_bytes);
+    return decode(&place, fields, text, out);
 }

@@ -28,4 +28,10 @@ BATON_MUST_USE struct baton_status record_decode(enum record_kind kind, const ch
 char *log_entry_encode(const struct log_entry *entry);
 BATON_MUST_USE struct baton_status log_entry_decode(const char *text, struct log_entry *out);
 
+/* The same for another struct that a table describes (archive_text.c). */
+struct field_table;
+char *fields_encode(const struct field_table *fields, const void *body, const char *kind);
+BATON_MUST_USE struct baton_status fields_decode(const struct field_table *fields, const char *kind,
+                                                 const char *text, void *out);
+
 #endif /* record_codec.h */

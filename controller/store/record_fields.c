@@ -1,6 +1,8 @@
 /* record_fields.c -- see record_fields.h: one row for each member of each stored struct. */
 #include "controller/store/record_fields.h"
 
+#include <string.h>
+
 #include "api/base/status.h"
 
 #define SIZE_OF(type_, member_) sizeof(((type_ *)0)->member_)
@@ -148,6 +150,7 @@ TABLE(update_policy, struct update_policy);
 static const struct field cluster_rows[] = {
     U64(struct cluster_record, generation, "generation"),
     BOOL(struct cluster_record, floors_pending, "floorsPending"),
+    TEXT(struct cluster_record, importing, "importing"),
 };
 TABLE(cluster, struct cluster_record);
 
@@ -580,4 +583,15 @@ const char *record_kind_word(enum record_kind kind)
 {
     baton_assert(kind > 0 && kind < RECORD_KINDS_END);
     return kinds[kind].word;
+}
+
+bool record_kind_find(const char *word, enum record_kind *out)
+{
+    for (int kind = 1; kind < RECORD_KINDS_END; kind++) {
+        if (strcmp(kinds[kind].word, word) == 0) {
+            *out = (enum record_kind)kind;
+            return true;
+        }
+    }
+    return false;
 }

@@ -4,6 +4,7 @@
 #ifndef CONTROLLER_STORE_RECORD_FIELDS_H
 #define CONTROLLER_STORE_RECORD_FIELDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +45,8 @@ struct field_table {
 const struct field_table *record_fields(enum record_kind kind);
 /* "model", "group", ...; what the record calls itself in the store. */
 const char *record_kind_word(enum record_kind kind);
+/* Its inverse; false: no kind is called so. */
+bool record_kind_find(const char *word, enum record_kind *out);
 extern const struct field_table log_entry_fields;
 
 #endif /* record_fields.h */

@@ -1,7 +1,8 @@
 /* sqlite.c -- the durable store: one SQLite file.  The only place that knows SQLite.
  *
  * WAL with synchronous FULL: a commit that was acknowledged survives a power cut; transactions of
- * log entries only are written with NORMAL, which survives a crash of the process.  Tables:
+ * log entries only are written with NORMAL, which survives a crash of the process.  Readers come
+ * beside the one writer, by memory that they share: so the file is on a local file system.  Tables:
  *   meta(key, value)          generation, n (the epoch), revision
  *   records(kind, key, body)  body: record_codec.h
  *   log(number, body)
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "controller/store/backend.h"
 #include "controller/store/record_codec.h"
@@ -260,35 +262,17 @@ static struct baton_status sqlite_raise_generation(struct store *base, uint64_t 
     return end(store, st);
 }
 
-static bool kind_of_word(const char *word, enum record_kind *out)
-{
-    for (int kind = 1; kind < RECORD_KINDS_END; kind++) {
-        if (strcmp(record_kind_word((enum record_kind)kind), word) == 0) {
-            *out = (enum record_kind)kind;
-            return true;
-        }
-    }
-    return false;
-}
-
-static struct baton_status load_row(sqlite3_stmt *statement, store_visit_fn visit, void *context)
+static struct baton_status scan_row(sqlite3_stmt *statement, store_visit_text_fn visit,
+                                    void *context)
 {
     const char *word = (const char *)sqlite3_column_text(statement, 0);
     const char *key = (const char *)sqlite3_column_text(statement, 1);
     const char *text = (const char *)sqlite3_column_text(statement, 2);
-    enum record_kind kind = RECORD_KINDS_END;
-    union record_body body;
-    if (word == NULL || key == NULL || text == NULL || !kind_of_word(word, &kind)) {
-        return baton_status_make(BATON_DATA_LOSS, BATON_REASON_MALFORMED,
-                                 "store: record \"%.60s\" of kind \"%.30s\" is not known to this "
-                                 "build",
-                                 key == NULL ? "" : key, word == NULL ? "" : word);
-    }
-    struct baton_status st = record_decode(kind, key, text, &body);
-    return baton_ok(&st) ? visit(context, (struct record_ref){ kind, &body }) : st;
+    return visit(context, word == NULL ? "" : word, key == NULL ? "" : key,
+                 text == NULL ? "" : text);
 }
 
-static struct baton_status sqlite_load(struct store *base, store_visit_fn visit, void *context)
+static struct baton_status sqlite_scan(struct store *base, store_visit_text_fn visit, void *context)
 {
     struct sqlite_store *store = of(base);
     sqlite3_stmt *statement = NULL;
@@ -299,7 +283,7 @@ static struct baton_status sqlite_load(struct store *base, store_visit_fn visit,
     }
     int code = sqlite3_step(statement);
     while (baton_ok(&st) && code == SQLITE_ROW) {
-        st = load_row(statement, visit, context);
+        st = scan_row(statement, visit, context);
         code = sqlite3_step(statement);
     }
     if (baton_ok(&st) && code != SQLITE_DONE) {
@@ -436,7 +420,7 @@ static const struct store_backend backend = {
     .close = sqlite_close,
     .acquire_epoch = sqlite_acquire_epoch,
     .raise_generation = sqlite_raise_generation,
-    .load = sqlite_load,
+    .scan = sqlite_scan,
     .commit = sqlite_commit,
     .list_log = sqlite_list_log,
     .revision = sqlite_revision,
@@ -445,10 +429,8 @@ static const struct store_backend backend = {
 static struct baton_status configure(struct sqlite_store *store)
 {
     (void)sqlite3_busy_timeout(store->db, BUSY_MS);
-    struct baton_status st = run(store->db, "PRAGMA locking_mode=EXCLUSIVE", "lock");
-    if (baton_ok(&st)) {
-        st = run(store->db, "PRAGMA journal_mode=WAL", "set WAL");
-    }
+    /* Not locking_mode=EXCLUSIVE: readers come along (state_lock.c keeps other writers away). */
+    struct baton_status st = run(store->db, "PRAGMA journal_mode=WAL", "set WAL");
     if (baton_ok(&st)) {
         /* The cache (KiB) holds the records of some thousands of groups, else each commit reads pages again. */
         st = run(store->db,
@@ -597,6 +579,72 @@ struct baton_status sqlite_store_open(const char *path, uint64_t wall_ns, struct
     store->base.backend = &backend;
     store->lock_fd = -1;
     struct baton_status st = open_all(store, path, wall_ns);
+    if (!baton_ok(&st)) {
+        sqlite_close(&store->base);
+        return st;
+    }
+    *out = &store->base;
+    return st;
+}
+
+/* --- a reader --- */
+
+/* The snapshot is that of the first read after BEGIN. */
+static struct baton_status begin_reading(struct sqlite_store *store, struct store_start *out)
+{
+    struct baton_status st = run(store->db, "BEGIN", "begin");
+    if (baton_ok(&st)) {
+        st = meta_epoch(store, &out->epoch);
+    }
+    if (baton_ok(&st)) {
+        st = meta_get(store, "revision", &store->revision);
+    }
+    if (baton_ok(&st)) {
+        st = log_next(store, &out->log_next_number);
+    }
+    out->revision = store->revision;
+    return st;
+}
+
+static struct baton_status open_reading(struct sqlite_store *store, const char *path,
+                                        struct store_start *out)
+{
+    int64_t version = 0;
+    if (access(path, F_OK) != 0) {
+        return baton_status_errno(errno, "open", path);
+    }
+    if (sqlite3_open_v2(path, &store->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) !=
+        SQLITE_OK) {
+        return store->db == NULL ? no_memory() : failure(store->db, path);
+    }
+    (void)sqlite3_busy_timeout(store->db, BUSY_MS);
+    struct baton_status st = check_version(store, path, &version);
+    if (baton_ok(&st) && version < SCHEMA_VERSION) {
+        return baton_status_hint(
+            baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_INCOMPATIBLE,
+                              "store: %.200s has schema %lld, and this release reads only %d", path,
+                              (long long)version, (int)SCHEMA_VERSION),
+            "start this release's controller on it once");
+    }
+    if (baton_ok(&st)) {
+        st = check_whole(store);
+    }
+    if (baton_ok(&st)) {
+        st = prepare(store);
+    }
+    return baton_ok(&st) ? begin_reading(store, out) : st;
+}
+
+struct baton_status sqlite_store_open_reader(const char *path, struct store **out,
+                                             struct store_start *out_start)
+{
+    struct sqlite_store *store = calloc(1, sizeof(*store));
+    if (store == NULL) {
+        return no_memory();
+    }
+    store->base.backend = &backend;
+    store->lock_fd = -1;
+    struct baton_status st = open_reading(store, path, out_start);
     if (!baton_ok(&st)) {
         sqlite_close(&store->base);
         return st;

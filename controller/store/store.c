@@ -5,9 +5,20 @@
 
 #include "api/base/mutant.h"
 #include "controller/store/backend.h"
+#include "controller/store/record_codec.h"
+#include "controller/store/record_fields.h"
 
 static const char sqlite_prefix[] = "sqlite:";
 static const char etcd_prefix[] = "etcd:";
+
+static struct baton_status bad_address(const char *address)
+{
+    return baton_status_hint(
+        baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
+                          "store: \"%.200s\" is not an address of a store", address),
+        "use sqlite:PATH, etcd:URL,...[/PREFIX], or memory: for a store that lives "
+        "with the process");
+}
 
 struct baton_status store_open(const char *address, uint64_t wall_ns, struct store **out)
 {
@@ -21,11 +32,27 @@ struct baton_status store_open(const char *address, uint64_t wall_ns, struct sto
     if (strncmp(address, etcd_prefix, sizeof(etcd_prefix) - 1) == 0) {
         return etcd_store_open(address + sizeof(etcd_prefix) - 1, wall_ns, out);
     }
-    return baton_status_hint(
-        baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
-                          "store: \"%.200s\" is not an address of a store", address),
-        "use sqlite:PATH, etcd:URL,...[/PREFIX], or memory: for a store that lives "
-        "with the process");
+    return bad_address(address);
+}
+
+struct baton_status store_open_reader(const char *address, struct store **out,
+                                      struct store_start *out_start)
+{
+    size_t prefix = sizeof(sqlite_prefix) - 1;
+    struct baton_status st = bad_address(address);
+    if (strcmp(address, "memory:") == 0) {
+        return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
+                                 "store: memory: lives with its process; nobody else can read it");
+    }
+    if (strncmp(address, sqlite_prefix, prefix) == 0 && address[prefix] != '\0') {
+        st = sqlite_store_open_reader(address + prefix, out, out_start);
+    } else if (strncmp(address, etcd_prefix, sizeof(etcd_prefix) - 1) == 0) {
+        st = etcd_store_open_reader(address + sizeof(etcd_prefix) - 1, out, out_start);
+    }
+    if (baton_ok(&st)) {
+        (*out)->reader = true;
+    }
+    return st;
 }
 
 void store_close(struct store *store)
@@ -35,24 +62,72 @@ void store_close(struct store *store)
     }
 }
 
+static struct baton_status read_only(void)
+{
+    return baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_NONE,
+                             "store: it was opened for reading");
+}
+
 struct baton_status store_acquire_epoch(struct store *store, struct store_start *out)
 {
-    return store->backend->acquire_epoch(store, out);
+    return store->reader ? read_only() : store->backend->acquire_epoch(store, out);
 }
 
 struct baton_status store_raise_generation(struct store *store, uint64_t floor)
 {
-    return store->backend->raise_generation(store, floor);
+    return store->reader ? read_only() : store->backend->raise_generation(store, floor);
+}
+
+struct baton_status store_scan(struct store *store, store_visit_text_fn visit, void *context)
+{
+    return store->backend->scan(store, visit, context);
+}
+
+struct loading {
+    store_visit_fn visit;
+    void *context;
+};
+
+static struct baton_status unfinished(const char *archive)
+{
+    return baton_status_hint(
+        baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_TRUNCATED,
+                          "store: the import of archive %s was cut off, the store is not whole",
+                          archive),
+        "finish it: batonctl store import with the same archive");
+}
+
+static struct baton_status load_text(void *context, const char *word, const char *key,
+                                     const char *text)
+{
+    const struct loading *loading = context;
+    enum record_kind kind = RECORD_KINDS_END;
+    union record_body body;
+    if (!record_kind_find(word, &kind)) {
+        return baton_status_make(BATON_DATA_LOSS, BATON_REASON_MALFORMED,
+                                 "store: record \"%.60s\" of kind \"%.30s\" is not known to this "
+                                 "build",
+                                 key, word);
+    }
+    struct baton_status st = record_decode(kind, key, text, &body);
+    if (baton_ok(&st) && kind == RECORD_CLUSTER && body.cluster.importing[0] != '\0') {
+        st = unfinished(body.cluster.importing);
+    }
+    return baton_ok(&st) ? loading->visit(loading->context, (struct record_ref){ kind, &body })
+                         : st;
 }
 
 struct baton_status store_load(struct store *store, store_visit_fn visit, void *context)
 {
-    return store->backend->load(store, visit, context);
+    struct loading loading = { visit, context };
+    struct baton_status st =
+        store->backend->settle == NULL ? baton_status_ok() : store->backend->settle(store);
+    return baton_ok(&st) ? store->backend->scan(store, load_text, &loading) : st;
 }
 
 struct baton_status store_commit(struct store *store, const struct transaction *transaction)
 {
-    return store->backend->commit(store, transaction);
+    return store->reader ? read_only() : store->backend->commit(store, transaction);
 }
 
 struct baton_status store_list_log(struct store *store, uint64_t after, uint32_t limit,

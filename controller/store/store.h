@@ -39,6 +39,16 @@ struct store_start {
     uint64_t log_next_number;
 };
 
+/* Opens a store that is there for reading: everything stored as of now, one consistent snapshot until
+ * store_close(), whatever its controller commits meanwhile.  Takes no lock and no epoch and writes
+ * nothing, so it works beside a running controller.  Only store_scan(), store_load(),
+ * store_list_log(), store_revision() and store_close() are for it; the others refuse it.  'out_start'
+ * is what an acquired epoch would find, but for n, which is that of the last leadership.
+ * NOT_FOUND: there is no store; INVALID_ARGUMENT: "memory:"; OUT_OF_RANGE COMPACTED, also later: etcd
+ * has dropped the snapshot. */
+BATON_MUST_USE struct baton_status store_open_reader(const char *address, struct store **out,
+                                                     struct store_start *out_start);
+
 /* Begins a leadership: n rises by 1 and is durable before this returns.  From now on commits of
  * lower epochs are refused. */
 BATON_MUST_USE struct baton_status store_acquire_epoch(struct store *store,
@@ -49,11 +59,20 @@ BATON_MUST_USE struct baton_status store_acquire_epoch(struct store *store,
 BATON_MUST_USE struct baton_status store_raise_generation(struct store *store, uint64_t floor);
 
 /* Gives every record to 'visit', which may stop with a failure of its own.  The record is borrowed
- * for the call.  A record that cannot be decoded ends it with DATA_LOSS, naming record and field.
+ * for the call.  A record that cannot be decoded ends it with DATA_LOSS, naming record and field;
+ * a store whose import was cut off (archive.h), with FAILED_PRECONDITION TRUNCATED.
  * STALE_EPOCH: an epoch was acquired here, and a later one elsewhere since; what was given is of no use.
  */
 typedef struct baton_status (*store_visit_fn)(void *context, struct record_ref record);
 BATON_MUST_USE struct baton_status store_load(struct store *store, store_visit_fn visit,
+                                              void *context);
+
+/* The same, as text and not decoded: what is damaged or unfinished comes along.  By kind's word and
+ * key, in the order of their bytes ("memory:": in no order).  Where nobody leads and another process
+ * commits, a large commit may be seen by half; a reader never does. */
+typedef struct baton_status (*store_visit_text_fn)(void *context, const char *kind, const char *key,
+                                                   const char *text);
+BATON_MUST_USE struct baton_status store_scan(struct store *store, store_visit_text_fn visit,
                                               void *context);
 
 /* Commits all of it or nothing; see struct transaction for durability. */

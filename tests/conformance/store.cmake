@@ -8,6 +8,12 @@ baton_plain_test(store_conformance LABEL conformance
 if(NOT BATON_FUZZ)
   set_tests_properties(store_conformance PROPERTIES TIMEOUT 900)
 endif()
+baton_plain_test(archive_conformance LABEL conformance
+  SOURCES ${here}/archive_conformance.c ${here}/patience.c ${rig} ${here}/../unit/record_filler.c
+  LIBS controller_store PkgConfig::RIG_CURL Threads::Threads)
+if(NOT BATON_FUZZ)
+  set_tests_properties(archive_conformance PROPERTIES TIMEOUT 900)
+endif()
 foreach(program etcd_faults etcd_leader etcd_members)
   baton_plain_test(${program} LABEL conformance
     SOURCES ${here}/${program}.c ${here}/etcd_bench.c ${here}/patience.c ${rig} LIBS controller_store PkgConfig::RIG_CURL Threads::Threads)
@@ -21,3 +27,4 @@ if(NOT BATON_FUZZ)
   set_tests_properties(etcd_leadership PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
 endif()
 baton_fuzz(etcd_answer_fuzz SOURCES ${here}/../fuzz/etcd_answer_fuzz.c LIBS controller_store)
+baton_fuzz(archive_fuzz SOURCES ${here}/../fuzz/archive_fuzz.c LIBS controller_store)

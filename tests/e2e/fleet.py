@@ -220,12 +220,12 @@ class Fleet:
 
     # --- commands ---
 
-    def run(self, *words, agent=None, timeout=120):
-        """batonctl's (exit code, stdout, stderr)."""
+    def run(self, *words, agent=None, timeout=120, given=""):
+        """batonctl's (exit code, stdout, stderr); 'given': its stdin."""
         first = agent or next(iter(self.groups))
         env = {**os.environ, "BATON_SERVER": self.server, "BATON_AGENT": f"unix:{self.dir}/{first}.sock"}
         done = subprocess.run(
-            [program("batonctl"), *map(str, words)], env=env, capture_output=True, text=True, timeout=timeout * PATIENCE, check=False
+            [program("batonctl"), *map(str, words)], env=env, input=given, capture_output=True, text=True, timeout=timeout * PATIENCE, check=False
         )
         return done.returncode, done.stdout, done.stderr
 

@@ -33,9 +33,10 @@ MAY_INCLUDE = {
     DELTA: [BASE, MODEL],
     LAYOUT_FILE: [BASE, CONFIG, MODEL, LAYOUT],
     "controller/core": [BASE, MODEL],
-    "controller/store": [BASE, "controller/core"],
+    "controller/store": [BASE, MODEL, "controller/core"],
     "controller/shell": [BASE, CONFIG, HTTP, WIRE, RPC, MODEL, "controller/core", "controller/store"],
-    "controller/cli": [BASE, CONFIG, WIRE, RPC, CLIENT, LAYOUT, LAYOUT_FILE, DELTA],
+    # The store: to back it up, restore and check it where no controller runs.
+    "controller/cli": [BASE, CONFIG, WIRE, RPC, CLIENT, LAYOUT, LAYOUT_FILE, DELTA, "controller/store"],
     "agent/core": [BASE, MODEL],
     "agent/engine": [BASE, HTTP],
     "agent/shell": [BASE, CONFIG, HTTP, WIRE, RPC, CLIENT, TRANSPORT, MODEL, "agent/core", "agent/engine"],

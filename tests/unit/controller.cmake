@@ -7,6 +7,9 @@ foreach(module fleet sleep late rebuild rolls barrier undo requests wait agents 
 endforeach()
 
 baton_test(lag_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/lag_test.c LIBS controller_core)
-baton_test(store_codec_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/store_codec_test.c LIBS controller_store)
+set(record_filler ${CMAKE_CURRENT_LIST_DIR}/record_filler.c)
+baton_test(store_codec_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/store_codec_test.c ${record_filler} LIBS controller_store)
+baton_test(store_archive_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/store_archive_test.c LIBS controller_store)
+baton_test(store_audit_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/store_audit_test.c LIBS controller_store)
 baton_test(store_etcd_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/store_etcd_test.c LIBS controller_store)
 include(${CMAKE_CURRENT_LIST_DIR}/../conformance/store.cmake)
