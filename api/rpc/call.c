@@ -157,7 +157,15 @@ static struct baton_status admit(struct rpc_call *call)
     return baton_status_ok();
 }
 
-/* What stands in the way of this call; OK if nothing. */
+static struct baton_status authorize(struct rpc_call *call)
+{
+    const struct rpc_server_options *options = &call->server->options;
+    return options->authorize != NULL && !call->route->is_built_in
+               ? options->authorize(call, options->context)
+               : baton_status_ok();
+}
+
+/* What stands in the way of this call, as far as is known without its request; OK if nothing. */
 static struct baton_status check(struct rpc_call *call)
 {
     struct rpc_server *server = call->server;
@@ -170,10 +178,7 @@ static struct baton_status check(struct rpc_call *call)
         return unimplemented(call);
     }
     struct baton_status st = admit(call);
-    if (baton_ok(&st) && server->options.authorize != NULL && !call->route->is_built_in) {
-        st = server->options.authorize(call, server->options.context);
-    }
-    return st;
+    return baton_ok(&st) && call->route->method->client_streams ? authorize(call) : st;
 }
 
 void call_start_close(struct rpc_call *call)
@@ -262,7 +267,12 @@ static void on_accepted(struct rpc_tag *tag, bool ok)
 static void give_request(struct rpc_call *call, ProtobufCMessage *message)
 {
     call->request = message;
-    run_handler(call);
+    struct baton_status st = authorize(call);
+    if (baton_ok(&st)) {
+        run_handler(call);
+    } else {
+        rpc_finish(call, &st);
+    }
 }
 
 static void give_message(struct rpc_call *call, ProtobufCMessage *message)

@@ -99,7 +99,8 @@ struct rpc_server_options {
     const struct rpc_route *routes;
     size_t routes_count;
     void *context; /* Passed to handlers and 'authorize'. */
-    /* Runs before the handler; anything but OK ends the call with it.  May be null. */
+    /* Runs before the handler, with the request where there is one (rpc_call_request()); anything but OK ends the
+     * call with it.  May be null. */
     struct baton_status (*authorize)(struct rpc_call *call, void *context);
     const struct rpc_listener *listeners;
     size_t listeners_count;

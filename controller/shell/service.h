@@ -88,7 +88,7 @@ struct audit_note *service_audit_begin(struct daemon *daemon, struct rpc_call *c
 /* Writes it, once, before the call is answered. */
 void service_audit_end(struct daemon *daemon, struct pending *pending,
                        const struct baton_status *status);
-/* A refusal for want of rights: of a change, and of anything else ('object' may be empty). */
+/* A refusal for want of rights: of a change, and of anything else ('object' null: what the request names). */
 void service_audit_refused_change(struct daemon *daemon, struct rpc_call *call,
                                   const struct request *request, const struct baton_status *status);
 void service_audit_refused(struct daemon *daemon, struct rpc_call *call, const char *object,

@@ -14,7 +14,7 @@ struct baton_status service_authorize(struct rpc_call *call, void *context)
     rpc_call_peer(call, &peer);
     struct baton_status st = access_check_call(&daemon->access, &peer, rpc_call_method(call));
     if (!baton_ok(&st)) {
-        service_audit_refused(daemon, call, "", &st);
+        service_audit_refused(daemon, call, NULL, &st);
     }
     return st;
 }

@@ -120,15 +120,71 @@ void service_audit_refused_change(struct daemon *daemon, struct rpc_call *call,
     }
 }
 
+/* A text of a request whose type is not known here; "" if it has none of that name. */
+static const char *text_field(const ProtobufCMessage *message, const char *name)
+{
+    const ProtobufCFieldDescriptor *field =
+        message != NULL ? protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name)
+                        : NULL;
+    bool is_text = field != NULL && field->type == PROTOBUF_C_TYPE_STRING &&
+                   field->label != PROTOBUF_C_LABEL_REPEATED;
+    return is_text ? *(char *const *)((const uint8_t *)message + field->offset) : "";
+}
+
+/* What a refused request is about. */
+static void name_request(const struct rpc_call *call, char object[AUDIT_OBJECT_BYTES])
+{
+    static const char *const fields[][2] = {
+        { "group", "group" },
+        { "agent", "agent" },
+        { "version_uid", "version" },
+        { "model", "model" },
+    };
+    const ProtobufCMessage *request = rpc_call_request(call);
+    bool is_model = strncmp(rpc_call_method(call), "baton.v1.Models/", 16) == 0;
+    const char *name = text_field(request, "name");
+    object[0] = '\0';
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        const char *text = text_field(request, fields[i][0]);
+        if (text[0] != '\0') {
+            (void)snprintf(object, AUDIT_OBJECT_BYTES, "%s/%.64s", fields[i][1], text);
+            return;
+        }
+    }
+    if (name[0] != '\0') {
+        (void)snprintf(object, AUDIT_OBJECT_BYTES, "%s/%.64s", is_model ? "model" : "group", name);
+    }
+}
+
+/* Null: the request has none. */
+static const Baton__V1__MutationOptions *options_of(const struct rpc_call *call)
+{
+    const ProtobufCMessage *request = rpc_call_request(call);
+    const ProtobufCFieldDescriptor *field =
+        request != NULL
+            ? protobuf_c_message_descriptor_get_field_by_name(request->descriptor, "options")
+            : NULL;
+    bool is_options = field != NULL && field->type == PROTOBUF_C_TYPE_MESSAGE &&
+                      field->descriptor == &baton__v1__mutation_options__descriptor;
+    return is_options
+               ? *(Baton__V1__MutationOptions *const *)((const uint8_t *)request + field->offset)
+               : NULL;
+}
+
 void service_audit_refused(struct daemon *daemon, struct rpc_call *call, const char *object,
                            const struct baton_status *status)
 {
     struct rpc_peer peer;
+    char name[AUDIT_OBJECT_BYTES];
+    const Baton__V1__MutationOptions *options = options_of(call);
     rpc_call_peer(call, &peer);
+    name_request(call, name);
     struct audit_entry entry = { .principal = peer.identity,
                                  .address = peer.address,
+                                 .requested_by = options != NULL ? options->requested_by : NULL,
                                  .method = rpc_call_method(call),
-                                 .object = object,
+                                 .object = object != NULL ? object : name,
+                                 .reason = options != NULL ? options->reason : NULL,
                                  .request_id = rpc_call_request_id(call),
                                  .status = status };
     audit_write(daemon->audit, &entry);

@@ -135,7 +135,7 @@ class Security(unittest.TestCase):
         result = self.fleet.run("cordon", "group/node-a-g0", "--reason", "curious", who="vic")
         self.assertRefused(result, identity("viewer", "vic"), "Fleet/Cordon", "needs the role operator", "access.identities")
         entry = self.find_audited("--refused", "--principal", "viewer/vic", method="baton.v1.Fleet/Cordon")
-        self.assertEqual("PERMISSION_DENIED", entry["outcome"])
+        self.assertEqual(("PERMISSION_DENIED", "group/node-a-g0", "curious"), (entry["outcome"], entry["object"], entry["reason"]))
         self.assertNotIn("cordoned", self.fleet.group_items()["node-a-g0"])
 
     def test_a_trainer_publishes_its_own_models_only(self):

@@ -259,7 +259,9 @@ Test(rpc, all_calls_are_limited)
 
 static struct baton_status refuse(struct rpc_call *call, void *context)
 {
+    const Baton__V1__GetModelRequest *request = rpc_call_request(call);
     (void)context;
+    cr_assert_str_eq(request->name, "m", "the hook sees the request");
     return rpc_call_metadata(call, "x-role").data != NULL
                ? baton_status_ok()
                : baton_status_make(BATON_PERMISSION_DENIED, BATON_REASON_NONE, "no role");
