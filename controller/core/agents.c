@@ -136,14 +136,14 @@ bool agent_has_landed(const struct agent *agent, const char *digest)
     return false;
 }
 
-static struct baton_status check_report(const struct agent *agent,
+static struct baton_status check_report(const struct controller *core, const struct agent *agent,
                                         const struct session_report *report)
 {
     for (size_t i = 0; i < report->groups_count; i++) {
         const struct group_report *told = &report->groups[i];
-        struct baton_status st = group_check_report(told);
+        struct baton_status st = told_check_group(core, told);
         if (!baton_ok(&st)) {
-            return st;
+            return baton_status_in(st, "agent %s", agent->r.name);
         }
         const struct group *group = agent_group(agent, told->group);
         if (group == NULL || strcmp(group->r.model, told->model) != 0) {
@@ -151,6 +151,12 @@ static struct baton_status check_report(const struct agent *agent,
                                      "report of group %.63s of model %.63s, which the Hello of "
                                      "agent %s did not name",
                                      told->group, told->model, agent->r.name);
+        }
+    }
+    for (size_t i = 0; i < report->outcomes_count; i++) {
+        struct baton_status st = told_check_outcome(core, &report->outcomes[i]);
+        if (!baton_ok(&st)) {
+            return baton_status_in(st, "agent %s", agent->r.name);
         }
     }
     return baton_status_ok();
@@ -221,7 +227,7 @@ void agents_report(struct controller *core, const struct session_report *report)
         return; /* It was ended; the stream is about to close. */
     }
     renew(core, agent);
-    struct baton_status st = check_report(agent, report);
+    struct baton_status st = check_report(core, agent, report);
     if (!baton_ok(&st)) {
         session_close(core, report->session, st);
         agent_drop_session(core, agent);
@@ -236,9 +242,7 @@ void agents_report(struct controller *core, const struct session_report *report)
     for (size_t i = 0; i < report->outcomes_count; i++) {
         tickets_take_outcome(core, agent, &report->outcomes[i]);
     }
-    for (size_t i = 0; i < report->events_count; i++) {
-        log_foreign(core, &report->events[i], agent->r.name);
-    }
+    told_log(core, agent, report);
 }
 
 /* What was said before of one that is to sleep holds from now on. */

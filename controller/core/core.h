@@ -568,8 +568,6 @@ struct group *group_find(const struct controller *core, const char *name);
 /* First group of a model in groups_ordered; go on while group_is_of(). */
 uint32_t groups_first(const struct controller *core, const char *model);
 struct group *groups_at(const struct controller *core, uint32_t place, const char *model);
-/* OK, or which member of the report is wrong. */
-struct baton_status group_check_report(const struct group_report *report);
 /* Takes a checked report over. */
 void group_take_report(struct controller *core, struct group *group,
                        const struct group_report *report);

@@ -161,6 +161,9 @@ struct admission_query {
     uint64_t max_lag;
 };
 
+#define SAMPLE_TOKENS_MAX                                                                          \
+    (UINT64_C(1) << 32) /* Of a span: sums of a call stay far from the end of numbers. */
+
 /* Tokens of a sample by one version. */
 struct sample_span {
     uint64_t seq;

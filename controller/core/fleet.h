@@ -3,6 +3,7 @@
  * fleet.c: cordon, drain, pin.  retire.c: retire, and what happens when a retired group comes back,
  * vanishes from its agent's configuration, changes its engines or moves to another agent.
  * sleep.c: groups that sleep for a while.  quarantine.c: versions that are no target any more, and versions that are kept.  loss.c: massLoss.
+ * told.c: what agents are believed.
  *
  * Depends on: core.h.  Threads: one.  Ownership: everything is the core's. */
 #ifndef CONTROLLER_CORE_FLEET_H
@@ -103,6 +104,23 @@ void group_remove(struct controller *core, struct group *group);
 void agent_unlink(struct agent *agent, struct group *group);
 /* 'count' groups, or percent of 'groups_count' rounded down, but at least 1. */
 uint32_t policy_allowed(uint32_t count, bool is_percent, uint32_t groups_count);
+
+/* --- told.c: what agents tell --- */
+enum { TOLD_EVENTS_MAX = 32 }; /* Of one report; agents keep 16. */
+/* OK, or which member is wrong. */
+struct baton_status told_check_group(const struct controller *core,
+                                     const struct group_report *report);
+struct baton_status told_check_outcome(const struct controller *core,
+                                       const struct ticket_outcome *outcome);
+/* Epoch and floors; the groups are checked one by one. */
+struct baton_status told_check_hello(const struct controller *core,
+                                     const struct session_hello *hello);
+/* Whether a group of the agent, by our records or its Hello, is of the model. */
+bool told_has_model(const struct controller *core, const struct session_hello *hello,
+                    const char *model);
+/* Logs the events of a report; of objects that are not the agent's as the agent's own. */
+void told_log(struct controller *core, const struct agent *agent,
+              const struct session_report *report);
 
 /* --- loss.c --- */
 /* Whether so many groups are lost that no roll ticket is issued. */

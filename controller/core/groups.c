@@ -55,34 +55,6 @@ struct group *groups_at(const struct controller *core, uint32_t place, const cha
     return strcmp(group->r.model, model) == 0 ? group : NULL;
 }
 
-static struct baton_status bad_report(const struct group_report *report, const char *what)
-{
-    return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
-                             "report of group %.63s: %s", report->group, what);
-}
-
-struct baton_status group_check_report(const struct group_report *report)
-{
-    if (!text_is_name(report->group)) {
-        return bad_report(report, "group: not a name");
-    }
-    if (!text_is_name(report->model)) {
-        return bad_report(report, "model: not a name");
-    }
-    bool state_known = words_get(&words_group_state, (uint32_t)report->state)[0] != '\0';
-    if (!state_known || report->state == GROUP_STATE_UNKNOWN ||
-        report->state == GROUP_STATE_RETIRED) {
-        return bad_report(report, "state: not one that an agent reports");
-    }
-    if (report->committed_seq != 0 && !text_is_digest(report->committed_digest)) {
-        return bad_report(report, "committed_digest: not 32 hexadecimal digits");
-    }
-    if (report->engines_count > BATON_ENGINES_PER_GROUP_MAX) {
-        return bad_report(report, "engines: more than 16");
-    }
-    return baton_status_ok();
-}
-
 static void log_state(struct controller *core, const struct group *group, enum group_state before,
                       enum group_state after)
 {

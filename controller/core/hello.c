@@ -9,16 +9,14 @@
 #include "controller/core/fleet.h"
 #include "controller/core/text.h"
 
-/* Nobody counts so far; a higher number is a damaged message, not a later leadership. */
-#define GENERATION_MAX (UINT64_C(1) << 62)
-
 static struct baton_status refuse(enum baton_code code, enum baton_reason reason, const char *agent,
                                   const char *what)
 {
     return baton_status_make(code, reason, "agent %.63s: %s", agent == NULL ? "" : agent, what);
 }
 
-static struct baton_status check_sender(const struct session_hello *hello)
+static struct baton_status check_sender(const struct controller *core,
+                                        const struct session_hello *hello)
 {
     if (!text_is_name(hello->agent)) {
         return refuse(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD, hello->agent,
@@ -36,18 +34,15 @@ static struct baton_status check_sender(const struct session_hello *hello)
         return refuse(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD, hello->agent,
                       "journal_incarnation: empty or longer than 63 characters");
     }
-    if (hello->highest_epoch.generation > GENERATION_MAX) {
-        return refuse(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD, hello->agent,
-                      "highest_epoch.generation: above 2^62");
-    }
-    return baton_status_ok();
+    struct baton_status st = told_check_hello(core, hello);
+    return baton_ok(&st) ? st : baton_status_in(st, "agent %s", hello->agent);
 }
 
 static struct baton_status check_group(const struct controller *core,
                                        const struct session_hello *hello, size_t i)
 {
     const struct group_report *told = &hello->groups[i];
-    struct baton_status st = group_check_report(told);
+    struct baton_status st = told_check_group(core, told);
     if (!baton_ok(&st)) {
         return baton_status_in(st, "agent %s", hello->agent);
     }
@@ -125,7 +120,7 @@ static struct baton_status check_room(const struct controller *core,
 
 struct baton_status hello_check(const struct controller *core, const struct session_hello *hello)
 {
-    struct baton_status st = check_sender(hello);
+    struct baton_status st = check_sender(core, hello);
     for (size_t i = 0; baton_ok(&st) && i < hello->groups_count; i++) {
         if (i == BATON_GROUPS_PER_AGENT_MAX) {
             return refuse(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT, hello->agent,
@@ -160,7 +155,8 @@ static bool knows_more(const struct controller *core, const struct session_hello
     }
     for (size_t i = 0; i < hello->floors_count; i++) {
         const struct model *model = model_find(core, hello->floors[i].model);
-        if (model != NULL && hello->floors[i].seq > model->r.seq_floor) {
+        if (model != NULL && hello->floors[i].seq > model->r.seq_floor &&
+            told_has_model(core, hello, model->r.name)) {
             return true;
         }
     }
@@ -346,7 +342,10 @@ static void take_floors(struct controller *core, struct agent *agent,
                         const struct session_hello *hello)
 {
     agent->floors_count = 0;
-    for (size_t i = 0; i < hello->floors_count && i < core->limits.models; i++) {
+    for (size_t i = 0; i < hello->floors_count && agent->floors_count < core->limits.models; i++) {
+        if (!told_has_model(core, hello, hello->floors[i].model)) {
+            continue;
+        }
         agent->floors[agent->floors_count++] = hello->floors[i];
         struct model *model = model_find(core, hello->floors[i].model);
         if (model != NULL) {

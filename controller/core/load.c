@@ -5,6 +5,9 @@
 #include "controller/core/series.h"
 #include "controller/core/text.h"
 
+/* Far above what agents are believed (told.c), far below where numbers come round. */
+#define COUNTED_MAX (UINT64_C(1) << 63)
+
 static struct baton_status full(const char *what, uint32_t limit)
 {
     return baton_status_hint(baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT,
@@ -19,10 +22,20 @@ static struct baton_status twice(const char *what, const char *name)
                              what, name);
 }
 
+static struct baton_status no_numbers(const char *what, const char *name, const char *why)
+{
+    return baton_status_hint(baton_status_make(BATON_DATA_LOSS, BATON_REASON_MALFORMED,
+                                               "the store holds %s %s with %s", what, name, why),
+                             "put back an export of before that");
+}
+
 static struct baton_status load_model(struct controller *core, const struct model_record *record)
 {
     if (model_find(core, record->name) != NULL) {
         return twice("model", record->name);
+    }
+    if (record->newest_seq > record->seq_floor || record->promoted_seq > record->newest_seq) {
+        return no_numbers("model", record->name, "a seq above the highest that was given");
     }
     return model_add(core, record) == NULL ? full("models", core->limits.models)
                                            : baton_status_ok();
@@ -52,6 +65,9 @@ static struct baton_status load_group(struct controller *core, const struct grou
 {
     if (group_find(core, record->name) != NULL) {
         return twice("group", record->name);
+    }
+    if (record->ticket_number > COUNTED_MAX || record->owner_term > COUNTED_MAX) {
+        return no_numbers("group", record->name, "a number that nobody counts to");
     }
     return group_add(core, record) == NULL ? full("groups", core->limits.groups)
                                            : baton_status_ok();

@@ -23,6 +23,12 @@ static struct baton_status check(struct call *call)
             return call_bad_field(call, "samples.spans", "sample %zu has more than %d spans", i,
                                   SPANS_PER_SAMPLE_MAX);
         }
+        for (size_t k = 0; k < report->samples[i].spans_count; k++) {
+            if (report->samples[i].spans[k].tokens > SAMPLE_TOKENS_MAX) {
+                return call_bad_field(call, "samples.spans.tokens", "sample %zu has %llu in a span",
+                                      i, (unsigned long long)report->samples[i].spans[k].tokens);
+            }
+        }
     }
     return baton_status_ok();
 }

@@ -313,6 +313,21 @@ static struct baton_status check_sources(struct call *call)
     return baton_status_ok();
 }
 
+/* A store of a release that believed agents every number may hold a floor that nothing is above. */
+static struct baton_status check_seq_left(const struct controller *core,
+                                          const struct version *version)
+{
+    const struct model *model = model_find(core, version->r.model);
+    if (model->r.seq_floor < UINT64_MAX && model->r.newest_seq < UINT64_MAX) {
+        return baton_status_ok();
+    }
+    return baton_status_hint(
+        baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT,
+                          "model %s: no seq is left above the highest that somebody told of",
+                          model->r.name),
+        "publish under another model's name, or put back a store of before that");
+}
+
 static struct baton_status check_publish(struct controller *core, struct call *call,
                                          const struct version *version)
 {
@@ -324,6 +339,9 @@ static struct baton_status check_publish(struct controller *core, struct call *c
         return refuse_state(version, "published", "seal it first");
     }
     st = check_sources(call);
+    if (baton_ok(&st)) {
+        st = check_seq_left(core, version);
+    }
     if (baton_ok(&st) && !rolls_make_room(core)) {
         st = baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT,
                                "all %u rolls that are kept run", core->limits.rolls);

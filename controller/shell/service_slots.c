@@ -99,6 +99,20 @@ static void serve_admission_release_slots_work(struct daemon *daemon, struct rpc
 
 /* --- samples --- */
 
+static struct baton_status check_spans(const Baton__V1__Sample *sample, size_t i)
+{
+    if (sample->n_spans > SPANS_MAX) {
+        return rpc_status_field("samples.spans", "sample %zu has more than %d", i, SPANS_MAX);
+    }
+    for (size_t k = 0; k < sample->n_spans; k++) {
+        if (sample->spans[k]->tokens > SAMPLE_TOKENS_MAX) {
+            return rpc_status_field("samples.spans.tokens", "sample %zu has %llu in a span", i,
+                                    (unsigned long long)sample->spans[k]->tokens);
+        }
+    }
+    return baton_status_ok();
+}
+
 /* The samples of a message as the core takes them, in one block that the caller frees; null: too
  * many, which was refused by field in '*st'. */
 static struct sample *read_samples(Baton__V1__Sample *const *from, size_t count,
@@ -111,8 +125,8 @@ static struct sample *read_samples(Baton__V1__Sample *const *from, size_t count,
         return NULL;
     }
     for (size_t i = 0; i < count; i++) {
-        if (from[i]->n_spans > SPANS_MAX) {
-            *st = rpc_status_field("samples.spans", "sample %zu has more than %d", i, SPANS_MAX);
+        *st = check_spans(from[i], i);
+        if (!baton_ok(st)) {
             return NULL;
         }
         spans += from[i]->n_spans;
