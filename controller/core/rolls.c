@@ -283,6 +283,11 @@ static void act_on_deadline(struct controller *core, struct model *model)
     }
 }
 
+static uint64_t deadline_of(const struct model *model, const struct roll *roll)
+{
+    return roll->progress_ns + model->r.policy.progress_deadline_ms * MS_NS;
+}
+
 void roll_check_deadline(struct controller *core, struct model *model)
 {
     struct roll *roll = model->active;
@@ -293,8 +298,7 @@ void roll_check_deadline(struct controller *core, struct model *model)
         roll->progress_ns = core->now_ns;
         return;
     }
-    uint64_t deadline_ns = model->r.policy.progress_deadline_ms * MS_NS;
-    uint64_t due_ns = roll->progress_ns + deadline_ns;
+    uint64_t due_ns = deadline_of(model, roll);
     if (core->now_ns < due_ns) {
         wake_at(core, due_ns);
         return;
@@ -303,7 +307,7 @@ void roll_check_deadline(struct controller *core, struct model *model)
     marks_put(core, RECORD_ROLL, roll);
     struct object_ref ref = ref_roll(roll);
     log_warn(core, &ref, "RollDegraded", "no progress for %llu s; it goes on",
-             (unsigned long long)(deadline_ns / S_NS));
+             (unsigned long long)model->r.policy.progress_deadline_ms / 1000);
     model_touch(model);
     act_on_deadline(core, model);
 }
@@ -430,10 +434,17 @@ struct baton_status rolls_resume(struct controller *core, struct call *call)
 {
     struct model *model = NULL;
     struct baton_status st = roll_active_of_call(core, call, &model);
-    if (!baton_ok(&st) || model->active->r.state == ROLL_STATE_PROGRESSING) {
+    if (!baton_ok(&st)) {
         return st;
     }
     struct roll *roll = model->active;
+    if (roll->r.state == ROLL_STATE_PROGRESSING) {
+        if (!roll->r.degraded && core->now_ns >= deadline_of(model, roll)) {
+            roll->progress_ns =
+                core->now_ns; /* It was late, and nobody has seen it yet: likewise. */
+        }
+        return st;
+    }
     roll->r.state = ROLL_STATE_PROGRESSING;
     /* A roll that the policy paused was late: it begins anew. */
     roll->progress_ns = core->now_ns - (roll->r.degraded ? 0 : roll->paused_elapsed_ns);

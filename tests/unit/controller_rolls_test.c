@@ -285,6 +285,32 @@ Test(rolls, progress_deadline)
     world_free(world);
 }
 
+/* The controller was kept from its timers: whoever resumes a late roll just then is not paused at once. */
+Test(rolls, resumed_before_it_was_seen_to_be_late)
+{
+    struct world *world = world_new();
+    struct policy_spec spec = { .max_unavailable = "1", .progress_deadline_ms = 60000 };
+    spec.roll.progress_action = "pause";
+    struct baton_status st = world_apply(world, "m", &spec);
+    cr_assert(baton_ok(&st));
+    cr_assert_eq(world_publish(world, "m"), 1);
+    world_fleet(world, "m", 1);
+    world_play(world);
+    world_agent(world, "a0")->by_hand = true;
+    cr_assert_eq(world_publish(world, "m"), 2);
+    world_pass(world, 40 * SEC);
+    world->now_ns += 30 * SEC;
+    world->wall_ns += 30 * SEC;
+    st = world_verb(world, REQUEST_ROLL_RESUME, "m", 0);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_assert_eq(world_roll(world, "m", 0)->state, ROLL_STATE_PROGRESSING);
+    world_pass(world, 59 * SEC);
+    cr_assert_eq(world_roll(world, "m", 0)->state, ROLL_STATE_PROGRESSING);
+    world_pass(world, 2 * SEC);
+    cr_assert_eq(world_roll(world, "m", 0)->state, ROLL_STATE_PAUSED);
+    world_free(world);
+}
+
 static uint64_t shown_from(const struct world *world, const char *group)
 {
     struct roll_group_status status;
