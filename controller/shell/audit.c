@@ -14,7 +14,10 @@
 #include "baton/v1/audit.pb-c.h"
 #include "controller/shell/audit_file.h"
 
-enum { QUESTIONS_MAX = 8, TAIL_BYTES = 64 << 10, REPEAT_S = 10 };
+/* What failed, of one caller: so many lines at once, and one more each so many seconds. */
+enum { QUESTIONS_MAX = 8, TAIL_BYTES = 64 << 10, REPEAT_S = 10, FAILED_MAX = 200, FAILED_EACH_S = 2 };
+
+static const uint64_t HASH_START = UINT64_C(0xcbf29ce484222325);
 
 void audit_path(const struct audit *audit, uint32_t age, char out[AUDIT_PATH_BYTES])
 {
@@ -59,7 +62,8 @@ static struct baton_status open_file(struct audit *audit)
 {
     struct stat st;
     audit->fd = open(audit->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    if (audit->fd < 0 || fstat(audit->fd, &st) != 0) {
+    bool opened = audit->fd >= 0 && fstat(audit->fd, &st) == 0;
+    if (!opened || (S_ISREG(st.st_mode) && fchmod(audit->fd, 0600) != 0)) {
         return baton_status_in(baton_status_errno(errno, "open", audit->path), "audit.file");
     }
     audit->bytes = (uint64_t)st.st_size;
@@ -159,10 +163,7 @@ static void rotate(struct audit *audit)
         (void)unlink(audit->path);
     }
     (void)close(audit->fd);
-    struct baton_status st = open_file(audit);
-    if (!baton_ok(&st)) {
-        baton_log_status(BATON_LOG_ERROR, "audit", "cannot open the next file", &st);
-    }
+    audit->fd = -1;
 }
 
 static uint64_t hash_text(uint64_t hash, const char *text)
@@ -174,18 +175,15 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 }
 
 /* True for a refusal that was written moments ago; else gives how often it was not. */
-static bool is_repeated(struct audit *audit, const struct audit_entry *entry, uint64_t *repeated)
+static bool is_repeated(struct audit *audit, const struct audit_entry *entry, uint64_t now,
+                        uint64_t *repeated)
 {
-    *repeated = 0;
     if (entry->status->code != BATON_PERMISSION_DENIED) {
         return false;
     }
-    uint64_t hash =
-        hash_text(hash_text(hash_text(hash_text(UINT64_C(0xcbf29ce484222325), entry->principal),
-                                      entry->method),
-                            entry->object),
-                  entry->model);
-    uint64_t now = baton_clock_monotonic_ns();
+    uint64_t hash = hash_text(
+        hash_text(hash_text(hash_text(HASH_START, entry->principal), entry->method), entry->object),
+        entry->model);
     struct audit_recent *recent = &audit->recent[hash % AUDIT_RECENT];
     if (recent->hash == hash && recent->written_ns != 0 &&
         now - recent->written_ns < REPEAT_S * BATON_NS_PER_S) {
@@ -195,6 +193,39 @@ static bool is_repeated(struct audit *audit, const struct audit_entry *entry, ui
     *repeated = recent->hash == hash ? recent->repeated : 0;
     *recent = (struct audit_recent){ .hash = hash, .written_ns = now };
     return false;
+}
+
+/* True where this caller failed so often that its lines would push others' out; else gives how often that was so. */
+static bool is_flood(struct audit *audit, const struct audit_entry *entry, uint64_t now,
+                     uint64_t *left_out)
+{
+    if (baton_ok(entry->status)) {
+        return false;
+    }
+    struct audit_caller *caller =
+        &audit->callers[hash_text(HASH_START, entry->principal) % AUDIT_CALLERS];
+    uint64_t back = (now - caller->seen_ns) / (FAILED_EACH_S * BATON_NS_PER_S);
+    caller->seen_ns += back * FAILED_EACH_S * BATON_NS_PER_S;
+    caller->spent -= back < caller->spent ? back : caller->spent;
+    if (caller->spent == FAILED_MAX) {
+        caller->left_out++;
+        return true;
+    }
+    caller->spent++;
+    *left_out = caller->left_out;
+    caller->left_out = 0;
+    return false;
+}
+
+/* Whether it is told with another line; else how many were told so before it. */
+static bool is_left_out(struct audit *audit, const struct audit_entry *entry, uint64_t *before)
+{
+    uint64_t now = baton_clock_monotonic_ns();
+    uint64_t repeated = 0;
+    uint64_t left_out = 0;
+    bool out = is_repeated(audit, entry, now, &repeated) || is_flood(audit, entry, now, &left_out);
+    *before = repeated + left_out;
+    return out;
 }
 
 static char *text_of(void *root, const char *text)
@@ -229,35 +260,60 @@ static char *render(const struct audit_entry *entry, uint64_t number, uint64_t r
     return line;
 }
 
-static bool append(struct audit *audit, char *line)
+/* A file to write to; what was not moved aside once, is not moved again. */
+static struct baton_status ready_file(struct audit *audit, size_t size)
 {
-    size_t size = strlen(line);
-    if (audit->bytes > 0 && audit->bytes + size + 1 > audit->rotate_bytes) {
+    if (audit->fd >= 0 && audit->bytes > 0 && audit->bytes + size > audit->rotate_bytes) {
         rotate(audit);
     }
-    line[size] = '\n'; /* In place of its end: one write is one line. */
-    ssize_t written = audit->fd >= 0 ? write(audit->fd, line, size + 1) : -1;
-    audit->bytes += written > 0 ? (uint64_t)written : 0;
-    return written == (ssize_t)(size + 1);
+    return audit->fd >= 0 ? baton_status_ok() : open_file(audit);
+}
+
+static struct baton_status append(struct audit *audit, char *line)
+{
+    size_t size = strlen(line) + 1;
+    struct baton_status st = ready_file(audit, size);
+    if (!baton_ok(&st)) {
+        return st;
+    }
+    line[size - 1] = '\n'; /* In place of its end: one write is one line. */
+    ssize_t written = write(audit->fd, line, size);
+    if (written == (ssize_t)size) {
+        audit->bytes += size;
+        return st;
+    }
+    st = baton_status_errno(written < 0 ? errno : ENOSPC, "write", audit->path);
+    if (written > 0 && ftruncate(audit->fd, (off_t)audit->bytes) != 0) {
+        audit->bytes += (uint64_t)written; /* The next line is glued to a torn one. */
+    }
+    return st;
+}
+
+static struct baton_status write_line(struct audit *audit, const struct audit_entry *entry,
+                                      uint64_t before)
+{
+    char *line = render(entry, audit->last_number + 1, before);
+    struct baton_status st =
+        line != NULL ? append(audit, line)
+                     : baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT, "no memory");
+    free(line);
+    return st;
 }
 
 void audit_write(struct audit *audit, const struct audit_entry *entry)
 {
-    uint64_t repeated = 0;
+    uint64_t before = 0;
     if (audit == NULL) {
         return;
     }
     pthread_mutex_lock(&audit->mutex);
-    if (!is_repeated(audit, entry, &repeated)) {
-        char *line = render(entry, audit->last_number + 1, repeated);
-        bool written = line != NULL && append(audit, line);
-        audit->last_number += written;
-        if (!written && !audit->failing) { /* Once, until it works again. */
-            struct baton_status st = baton_status_errno(errno, "write", audit->path);
-            baton_log_status(BATON_LOG_ERROR, "audit", "an entry is lost", &st);
+    if (!is_left_out(audit, entry, &before)) {
+        struct baton_status st = write_line(audit, entry, before);
+        audit->last_number += baton_ok(&st);
+        if (!baton_ok(&st) && !audit->failing) { /* Once, until it works again. */
+            baton_log_status(BATON_LOG_ERROR, "audit", "entries are lost", &st);
         }
-        audit->failing = !written;
-        free(line);
+        audit->failing = !baton_ok(&st);
     }
     pthread_mutex_unlock(&audit->mutex);
 }

@@ -2,8 +2,9 @@
  *
  * One line an entry, the proto message AuditEntry as JSON.  A file that grows beyond its bound becomes FILE.1, the older
  * ones move up, and the oldest goes.  A line is written before its call is answered; it survives the process, not the
- * machine.  When it cannot be written, that is logged and the call goes on.  Refusals that repeat within seconds are
- * counted instead of written, so that nobody can push the record out of its files by trying.  Entries hold the words of
+ * machine.  When it cannot be written, that is logged and the call goes on.  Refusals that repeat within seconds, and what
+ * a caller failed at beyond 200 times and then one in 2 s, are counted instead of written (repeated_before of its next
+ * line), so that nobody can push the record out of its files by trying.  Entries hold the words of
  * callers (reason, names) and our own messages: never keys, tokens or prompts.
  *
  * Depends on: api/wire, api/rpc, jansson.  Threads: any, but for create and destroy; questions are read on a thread of

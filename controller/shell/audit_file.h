@@ -12,14 +12,14 @@
 #include "api/base/mailbox.h"
 #include "controller/shell/audit.h"
 
-enum { AUDIT_RECENT = 64, AUDIT_PATH_BYTES = BATON_PATH_BYTES + 16 };
+enum { AUDIT_RECENT = 64, AUDIT_CALLERS = 64, AUDIT_PATH_BYTES = BATON_PATH_BYTES + 16 };
 
 struct audit {
     char path[BATON_PATH_BYTES]; /* Constant, as are the next two. */
     uint64_t rotate_bytes;
     uint32_t keep;
     pthread_mutex_t mutex;
-    int fd; /* -1: it could not be opened again. */
+    int fd; /* -1: the next file could not be opened yet. */
     uint64_t bytes;
     uint64_t last_number;
     bool failing; /* The last line was not written. */
@@ -28,6 +28,11 @@ struct audit {
         uint64_t written_ns;
         uint64_t repeated;
     } recent[AUDIT_RECENT];
+    struct audit_caller {
+        uint64_t spent;   /* Lines of what failed, less those that time gave back. */
+        uint64_t seen_ns; /* Until when it gave them back. */
+        uint64_t left_out;
+    } callers[AUDIT_CALLERS]; /* By the principal's hash. */
 
     struct baton_mailbox *mailbox; /* Questions. */
     pthread_t thread;

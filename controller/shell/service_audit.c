@@ -52,6 +52,9 @@ static void name_object(struct audit_note *note, const struct controller *core,
         (void)snprintf(note->object, sizeof(note->object), "agent/%.63s", request->agent);
     } else if (is_given(request->version_uid)) {
         name_version(note, core, request->version_uid);
+    } else if (is_given(request->model) && request->to_seq != 0) {
+        (void)snprintf(note->object, sizeof(note->object), "version/%.63s@%llu", request->model,
+                       (unsigned long long)request->to_seq);
     } else if (is_given(request->model)) {
         (void)snprintf(note->object, sizeof(note->object), "model/%.63s", request->model);
     } else {

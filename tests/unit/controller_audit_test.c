@@ -157,6 +157,68 @@ Test(controller_audit, equal_refusals_are_counted)
     remove_place(&place);
 }
 
+/* Whatever a caller varies in what fails, its lines are bounded; its next line that is written tells how many are not. */
+Test(controller_audit, one_callers_failures_are_bounded)
+{
+    static char text[1 << 20];
+    char object[32];
+    struct place place = make_place();
+    struct baton_status statuses[] = {
+        baton_status_make(BATON_PERMISSION_DENIED, BATON_REASON_NOT_ALLOWED, "no"),
+        baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD, "no"),
+    };
+    struct baton_status good = baton_status_ok();
+    struct audit *audit = open_audit(&place, AUDIT_ROTATE_BYTES);
+    for (int i = 0; i < 3000; i++) {
+        (void)snprintf(object, sizeof(object), "group/g%d", i / 2);
+        struct audit_entry entry = { .principal = "eve",
+                                     .method = i % 2 == 0 ? "baton.v1.Models/Watch"
+                                                          : "baton.v1.Models/Hold",
+                                     .object = object,
+                                     .status = &statuses[i % 2] };
+        audit_write(audit, &entry);
+    }
+    write_entry(audit, "ada", &good);
+    write_entry(audit, "bob", &statuses[1]);
+    audit_destroy(audit);
+    read_file(place.file, text, sizeof(text));
+    cr_assert_geq(count_of(text, "\"principal\":\"eve\""), 200);
+    cr_assert_lt(count_of(text, "\"principal\":\"eve\""), 1000);
+    cr_assert_eq(count_of(text, "\"principal\":\"ada\""), 1);
+    cr_assert_eq(count_of(text, "\"principal\":\"bob\""), 1);
+    remove_place(&place);
+}
+
+/* Where the next file cannot be opened, no older one is lost for it, and writing goes on once it can. */
+Test(controller_audit, a_next_file_that_cannot_be_opened_costs_no_older_one)
+{
+    enum { ROTATE = 64 << 10 };
+    char first[PATH + 16];
+    char second[PATH + 16];
+    struct stat st;
+    struct place place = make_place();
+    struct baton_status good = baton_status_ok();
+    struct audit *audit = open_audit(&place, ROTATE);
+    (void)snprintf(first, sizeof(first), "%s.1", place.file);
+    (void)snprintf(second, sizeof(second), "%s.2", place.file);
+    while (stat(first, &st) != 0) {
+        write_entry(audit, "ada", &good);
+    }
+    cr_assert_eq(unlink(place.file), 0);
+    cr_assert_eq(mkdir(place.file, 0700), 0); /* Moved aside in its turn; then nothing is in the way. */
+    while (stat(second, &st) != 0) {
+        write_entry(audit, "ada", &good);
+    }
+    cr_assert_eq(stat(first, &st), 0);
+    cr_assert(S_ISDIR(st.st_mode));
+    cr_assert_eq(stat(second, &st), 0);
+    cr_assert(S_ISREG(st.st_mode));
+    cr_assert_geq(st.st_size, ROTATE / 2);
+    audit_destroy(audit);
+    cr_assert_eq(rmdir(first), 0);
+    remove_place(&place);
+}
+
 Test(controller_audit, a_file_that_cannot_be_is_told)
 {
     struct audit_options options = { "/no/such/folder/a.jsonl", AUDIT_ROTATE_BYTES, 1 };
