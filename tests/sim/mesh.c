@@ -171,7 +171,8 @@ void mesh_send(struct world *world, struct node *node, const struct agent_action
     message->survives = world_below(&node->random, noisy ? 2 : 8) == 0;
     uint64_t at_ns = arrival_ns(world, node, &link->down_ns);
     post(world, message,
-         (struct item){ at_ns, 0, ITEM_MESH_DOWN, follower, 0, node->index, link->stream, NULL });
+         (struct item){ at_ns, 0, ITEM_MESH_DOWN, follower, 0, node->index, link->stream, NULL,
+                        false });
 }
 
 void mesh_answer(struct world *world, struct node *node, const struct agent_action *action)
@@ -204,8 +205,9 @@ void mesh_answer(struct world *world, struct node *node, const struct agent_acti
     state->engines = message->engines;
     message->twice = world->noisy_ns > world->now_ns && world_below(&node->random, 4) == 0;
     uint64_t at_ns = arrival_ns(world, node, &link->up_ns);
-    post(world, message,
-         (struct item){ at_ns, 0, ITEM_MESH_UP, leader, 0, node->index, link->stream, NULL });
+    post(
+        world, message,
+        (struct item){ at_ns, 0, ITEM_MESH_UP, leader, 0, node->index, link->stream, NULL, false });
 }
 
 void mesh_up(struct world *world, struct item *item)
@@ -265,7 +267,8 @@ void mesh_down(struct world *world, struct item *item)
         message->twice = false;
         item->payload = NULL;
         post(world, message,
-             (struct item){ at_ns, 0, ITEM_MESH_DOWN, item->who, 0, item->a, SIM_NOBODY, NULL });
+             (struct item){ at_ns, 0, ITEM_MESH_DOWN, item->who, 0, item->a, SIM_NOBODY, NULL,
+                            false });
         return;
     }
     if (!lives && item->b != SIM_NOBODY) {

@@ -195,7 +195,8 @@ static const struct wire *wire_of(struct world *world, const struct item *item)
     return net_wire(world, item->a);
 }
 
-/* A stopped process finds it all when it goes on. */
+/* A stopped process finds it all when it goes on, in the order in which it came: also what waited already when
+ * another stop began. */
 static uint64_t stopped_until(struct world *world, const struct item *item)
 {
     if (is_for_node(item)) {
@@ -386,7 +387,8 @@ static bool advance(struct world *world)
     uint64_t until_ns = stopped_until(world, &item);
     if (until_ns > world->now_ns) {
         item.due_ns = until_ns;
-        item.order = ++world->orders;
+        item.order = item.waited ? item.order : ++world->orders;
+        item.waited = true;
         (void)push(world, &item);
         return true;
     }

@@ -368,6 +368,7 @@ struct item {
     uint32_t a;
     uint32_t b;
     void *payload; /* Owned by the item. */
+    bool waited;   /* For a stopped process: its order is that of its arrival. */
 };
 
 /* A disturbance of the plan; what a, b and c mean is the kind's business. */
