@@ -120,6 +120,11 @@ void flow_out_recreate(struct agent *agent, struct group *group)
 
 void flow_out_shut(struct agent *agent, struct group *group)
 {
+    for (uint32_t i = 0; i < group->config->engines_count; i++) {
+        /* One that is gone by now is attached anew: taken as known it would be shut again and again, and the
+         * members would hear of nothing else. */
+        group->engines[i].known &= group->engines[i].reachable;
+    }
     phase_enter(agent, group, PHASE_OUT);
 }
 

@@ -359,6 +359,29 @@ Test(fleet, an_asked_member_obeys_no_earlier_ticket)
     fleet_destroy(fleet);
 }
 
+/* The leader's engine dies unseen while it waits for the member's after a restart: a dead gate that it shut again
+ * and again would keep its heartbeats from the member, which needs the target to start its engine on. */
+Test(fleet, a_dead_gate_does_not_keep_the_target_from_a_member)
+{
+    struct fleet *fleet = fleet_create(2, 1, 1);
+    struct world *leader = fleet->worlds[0];
+    fleet->worlds[1]->engines_config[0][0].boots_from_landing = true;
+    fleet_serve(fleet, 1);
+    world_kill(fleet->worlds[1], 0, 0, false);
+    fleet_run(fleet, 3 * S);
+    fleet_crash(fleet, 0);
+    leader->controller_up = false;
+    fleet_run(fleet, 3 * S); /* The member is out by then. */
+    fleet_start(fleet, 0);
+    fleet_run(fleet, S);
+    world_kill(leader, 0, 0, false);
+    fleet_run(fleet, 10 * S);
+    leader->controller_up = true;
+    fleet_run(fleet, 300 * S);
+    expect_peace(fleet, 1);
+    fleet_destroy(fleet);
+}
+
 /* A follower whose disk is lost joins again; the leader's journal is what counts. */
 Test(fleet, a_follower_that_lost_its_disk_rejoins)
 {
