@@ -15,7 +15,13 @@
 #include "controller/shell/audit_file.h"
 
 /* What failed, of one caller: so many lines at once, and one more each so many seconds. */
-enum { QUESTIONS_MAX = 8, TAIL_BYTES = 64 << 10, REPEAT_S = 10, FAILED_MAX = 200, FAILED_EACH_S = 2 };
+enum {
+    QUESTIONS_MAX = 8,
+    TAIL_BYTES = 64 << 10,
+    REPEAT_S = 10,
+    FAILED_MAX = 200,
+    FAILED_EACH_S = 2
+};
 
 static const uint64_t HASH_START = UINT64_C(0xcbf29ce484222325);
 

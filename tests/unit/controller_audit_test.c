@@ -205,7 +205,8 @@ Test(controller_audit, a_next_file_that_cannot_be_opened_costs_no_older_one)
         write_entry(audit, "ada", &good);
     }
     cr_assert_eq(unlink(place.file), 0);
-    cr_assert_eq(mkdir(place.file, 0700), 0); /* Moved aside in its turn; then nothing is in the way. */
+    cr_assert_eq(mkdir(place.file, 0700),
+                 0); /* Moved aside in its turn; then nothing is in the way. */
     while (stat(second, &st) != 0) {
         write_entry(audit, "ada", &good);
     }
