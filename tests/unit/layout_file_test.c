@@ -66,6 +66,23 @@ Test(layout_file, reads_rules)
     free(arena.data);
 }
 
+/* A scalar has a shape without sizes, and its one element everywhere. */
+Test(layout_file, reads_a_scalar)
+{
+    static const char text[] = "apiVersion: baton/v1\n"
+                               "kind: Layout\n"
+                               "metadata: {name: s}\n"
+                               "mesh: [{axis: tp, size: 2}]\n"
+                               "tensors: [{name: scale, dtype: F32, shape: []}]\n";
+    struct baton_arena arena = arena_make();
+    struct layout_file file;
+    struct baton_status st = layout_file_parse("scalar.yaml", text, &arena, &file);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_expect_eq(layout_rank_bytes(file.layout, 0), 4);
+    cr_expect_eq(layout_rank_bytes(file.layout, 1), 4);
+    free(arena.data);
+}
+
 /* The same file as JSON is the same layout. */
 Test(layout_file, reads_json)
 {

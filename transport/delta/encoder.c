@@ -78,8 +78,10 @@ static bool make_room(struct buffer *buffer, size_t more)
 /* Into room that is there. */
 static void append(struct buffer *buffer, const void *data, size_t size)
 {
-    memcpy(buffer->data + buffer->size, data, size);
-    buffer->size += size;
+    if (size > 0) { /* Else there may be no data. */
+        memcpy(buffer->data + buffer->size, data, size);
+        buffer->size += size;
+    }
 }
 
 static void append_le(struct buffer *buffer, uint64_t value, unsigned bytes)

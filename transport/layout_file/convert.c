@@ -92,7 +92,9 @@ static struct baton_status add_tensor(struct conversion *c, const struct file_te
         return full(c);
     }
     tensor.shape.rank = file->shape_count;
-    memcpy(tensor.shape.dims, file->shape, file->shape_count * sizeof(*file->shape));
+    for (uint32_t i = 0; i < file->shape_count; i++) { /* Of a scalar there is no array. */
+        tensor.shape.dims[i] = file->shape[i];
+    }
     for (uint32_t i = 0; i < file->block_count; i++) {
         tensor.block[i] = file->block[i];
     }
