@@ -295,8 +295,8 @@ struct policy_spec {
     struct roll_spec roll;
     const char *drain_expiry;
     const char *swap_mode;
-    const struct policy_hook_spec *hooks;
-    size_t hooks_count;
+    const struct policy_hook_spec *hooks; /* BATON_HOOKS_MAX of them at most; a higher */
+    size_t hooks_count;                   /* count is refused. */
 };
 
 struct request_version_open {

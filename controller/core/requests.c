@@ -91,7 +91,7 @@ static void print_swaps(struct fingerprint *print, const struct policy_spec *spe
     fingerprint_add_text(print, spec->drain_expiry);
     fingerprint_add_text(print, spec->swap_mode);
     fingerprint_add_number(print, spec->hooks_count);
-    for (size_t i = 0; i < spec->hooks_count; i++) {
+    for (size_t i = 0; i < spec->hooks_count && i < BATON_HOOKS_MAX; i++) {
         fingerprint_add_text(print, spec->hooks[i].when);
         fingerprint_add_text(print, spec->hooks[i].url);
         fingerprint_add_number(print, (uint64_t)spec->hooks[i].deadline_ms);

@@ -16,7 +16,7 @@ try:
 except ImportError:
     grpc = None
 
-SERVICES = {"Models", "Versions", "Rolls", "Fleet", "Staleness", "Admission", "AgentSession"}
+SERVICES = {"Models", "Versions", "Rolls", "Fleet", "Staleness", "Admission", "AgentSession", "Audit"}
 STANDARD = {"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"}
 SERVING, NOT_SERVING = 1, 2
 

@@ -14,7 +14,8 @@ from fleet import Fleet, check_answers, read_answers, wait_until
 from tls_test import make_authority, make_certificate
 
 GROUPS = {"node": {"g0": [1]}}
-TIMES = {"retryFirst": "200ms", "retryMax": "1s"}
+# An agent's own request that it gives up on a slow machine would count as one more inside.
+TIMES = {"retryFirst": "200ms", "retryMax": "1s", "opShort": "60s"}
 PROMPT = "The conductor lifts the baton and "
 LONG = 1500
 STEP_MS = 20  # What a step of slow() takes longer: LONG is then half a minute, and a swap falls into it.

@@ -108,8 +108,13 @@ Test(requests, hooks)
         cr_assert_eq(st.code, BATON_INVALID_ARGUMENT, "row %zu", i);
         cr_assert_str_eq(world->reply.field, bad[i].field);
     }
-    struct policy_spec many = { .hooks = good, .hooks_count = 5 };
-    struct baton_status st = world_apply(world, "m", &many);
+    /* More are refused before they are looked at: the caller has room for so many only. */
+    static const struct policy_hook_spec most[BATON_HOOKS_MAX];
+    struct request many = { .kind = REQUEST_MODEL_APPLY, .model = "m" };
+    many.body.apply = (struct policy_spec){ .hooks = most, .hooks_count = BATON_HOOKS_MAX + 1 };
+    many.options.request_id = "apply-1";
+    struct baton_status st = world_call(world, &many);
+    cr_assert_eq(st.code, BATON_INVALID_ARGUMENT);
     cr_assert_str_eq(world->reply.field, "spec.update.hooks");
     struct policy_spec spec = { .hooks = good, .hooks_count = 2 };
     st = world_apply(world, "m", &spec);
