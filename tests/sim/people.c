@@ -199,7 +199,7 @@ void people_timeout(struct world *world, struct item *item)
  * another one is applied. */
 static void follow(struct world *world, uint32_t model, uint32_t chain)
 {
-    static const uint32_t script[] = { VERB_WAKE, VERB_ROLL_RESUME, VERB_RESUME, VERB_APPLY,
+    static const uint32_t script[] = { VERB_WAKE, VERB_ROLL_RESUME, VERB_APPLY, VERB_RESUME,
                                        VERB_ROLL_RESUME };
     enum { STEPS = sizeof(script) / sizeof(script[0]) };
     uint32_t agents = 2 * world->nodes_count; /* Each is uncordoned, and unpinned. */

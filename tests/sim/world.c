@@ -94,9 +94,15 @@ struct group_model *world_group(struct world *world, const char *name, uint32_t 
 
 /* --- the heap of what will happen --- */
 
+/* A commit's answer comes before what waited for it: else what came last could overtake the rest of its stream. */
 static bool is_before(const struct item *a, const struct item *b)
 {
-    return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->order < b->order;
+    bool a_answers = a->kind == ITEM_COMMIT_ENDS;
+    bool b_answers = b->kind == ITEM_COMMIT_ENDS;
+    if (a->due_ns != b->due_ns) {
+        return a->due_ns < b->due_ns;
+    }
+    return a_answers != b_answers ? a_answers : a->order < b->order;
 }
 
 static uint32_t sift_up(struct world *world, uint32_t place)
