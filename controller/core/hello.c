@@ -343,7 +343,9 @@ static void take_floors(struct controller *core, struct agent *agent,
 {
     agent->floors_count = 0;
     for (size_t i = 0; i < hello->floors_count && agent->floors_count < core->limits.models; i++) {
-        if (!told_has_model(core, hello, hello->floors[i].model)) {
+        /* After the store went back, also of a model of which it only follows a group: a Hello does not name those, and
+         * the leader's disk may be lost. */
+        if (!core->cluster.floors_pending && !told_has_model(core, hello, hello->floors[i].model)) {
             continue;
         }
         agent->floors[agent->floors_count++] = hello->floors[i];

@@ -201,6 +201,26 @@ Test(hostile, floors_of_other_models)
     world_free(world);
 }
 
+/* ... but once the store went back, an agent that only follows a group of a model may be the last that saw its
+ * versions, as the leader's disk may be lost. */
+Test(hostile, floors_of_a_followed_model_after_the_store_went_back)
+{
+    struct world *world = serving();
+    struct baton_status st = world_apply(world, "other", NULL);
+    cr_assert(baton_ok(&st));
+    struct played_agent *a0 = world_agent(world, "a0");
+    strcpy(a0->floors[0].model, "other");
+    a0->floors[0].seq = 9;
+    a0->floors_count = 1;
+    world_restart_generation(world);
+    cr_assert(view_floors_pending(world->core));
+    cr_assert(world_connect(world, a0));
+    cr_assert(world_connect(world, world_agent(world, "a1")));
+    cr_assert_not(view_floors_pending(world->core));
+    cr_assert_eq(world_publish(world, "other"), 10);
+    world_free(world);
+}
+
 /* --- what a store holds, and trainers tell --- */
 
 /* A floor that an earlier release took from an agent: the next publish is refused, also after a restart. */
