@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -192,31 +193,36 @@ Test(controller_audit, one_callers_failures_are_bounded)
 /* Where the next file cannot be opened, no older one is lost for it, and writing goes on once it can. */
 Test(controller_audit, a_next_file_that_cannot_be_opened_costs_no_older_one)
 {
-    enum { ROTATE = 64 << 10 };
+    enum { ROTATE = 64 << 10, ROOM = 1500 };
+    static char text[ROTATE];
     char first[PATH + 16];
     char second[PATH + 16];
     struct stat st;
+    struct rlimit limit;
     struct place place = make_place();
     struct baton_status good = baton_status_ok();
     struct audit *audit = open_audit(&place, ROTATE);
     (void)snprintf(first, sizeof(first), "%s.1", place.file);
     (void)snprintf(second, sizeof(second), "%s.2", place.file);
-    while (stat(first, &st) != 0) {
+    do {
         write_entry(audit, "ada", &good);
+        cr_assert_eq(stat(place.file, &st), 0);
+    } while (st.st_size < ROTATE - ROOM);
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    struct rlimit none = { 0, limit.rlim_max };
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    for (int i = 0; i < 20; i++) {
+        write_entry(audit, "lost", &good);
     }
-    cr_assert_eq(unlink(place.file), 0);
-    cr_assert_eq(mkdir(place.file, 0700),
-                 0); /* Moved aside in its turn; then nothing is in the way. */
-    while (stat(second, &st) != 0) {
-        write_entry(audit, "ada", &good);
-    }
-    cr_assert_eq(stat(first, &st), 0);
-    cr_assert(S_ISDIR(st.st_mode));
-    cr_assert_eq(stat(second, &st), 0);
-    cr_assert(S_ISREG(st.st_mode));
-    cr_assert_geq(st.st_size, ROTATE / 2);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    write_entry(audit, "last", &good);
     audit_destroy(audit);
-    cr_assert_eq(rmdir(first), 0);
+    cr_assert_eq(stat(first, &st), 0);
+    cr_assert_geq(st.st_size, ROTATE - ROOM);
+    cr_assert_neq(stat(second, &st), 0, "it was moved again");
+    read_file(place.file, text, sizeof(text));
+    cr_assert_eq(count_of(text, "\n"), 1, "%s", text);
+    cr_assert_not_null(strstr(text, "\"principal\":\"last\""));
     remove_place(&place);
 }
 
