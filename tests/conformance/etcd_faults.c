@@ -16,8 +16,8 @@
 #include "api/base/random.h"
 #include "controller/store/etcd_batch.h"
 #include "tests/conformance/etcd_bench.h"
+#include "tests/conformance/etcd_parts.h"
 #include "tests/conformance/etcd_rig.h"
-#include "tests/conformance/patience.h"
 
 enum { STORM_COMMITS = 150 };
 
@@ -457,18 +457,6 @@ static void older_mark(struct etcd_rig *rig)
     store_close(bench.store);
 }
 
-/* What one member is asked, each on a member of its own. */
-static void (*asked)(struct etcd_rig *rig);
-
-static void one_member(void)
-{
-    static struct etcd_rig rig;
-    etcd_rig_init(&rig, 1);
-    etcd_rig_start(&rig);
-    asked(&rig);
-    etcd_rig_stop(&rig);
-}
-
 /* etcd's quota is full: refused without a change; it goes on after compaction and disarming. */
 static void no_space(void)
 {
@@ -630,49 +618,25 @@ static void nobody(void)
     CHECK(now_ms() - from < 2500);
 }
 
-struct part {
-    const char *name;
-    void (*run)(void);
-    void (*asks)(struct etcd_rig *rig); /* Of one_member(). */
-};
-
-#define MEMBER(name_)                                                                              \
-    {                                                                                              \
-#name_, one_member, name_                                                                  \
-    }
-
-/* Each prints what it holds; with an argument only the part of that name runs. */
-static const struct part parts[] = {
-    { "nobody", nobody, NULL },
-    MEMBER(lost_answer),
-    MEMBER(late_request_of_the_leader),
-    MEMBER(late_request_of_the_deposed),
-    MEMBER(deposed_within_a_commit),
-    MEMBER(late_end_of_a_large_commit),
-    MEMBER(late_removal_of_garbage),
-    MEMBER(late_part),
-    MEMBER(storm),
-    MEMBER(older_mark),
-    MEMBER(compaction),
-    MEMBER(foreign_keys),
-    { "no_space", no_space, NULL },
-    { "credentials", credentials, NULL },
-    { "certificates", certificates, NULL },
+static const struct etcd_part parts[] = {
+    { "nobody", NULL, nobody },
+    { "lost_answer", lost_answer, NULL },
+    { "late_request_of_the_leader", late_request_of_the_leader, NULL },
+    { "late_request_of_the_deposed", late_request_of_the_deposed, NULL },
+    { "deposed_within_a_commit", deposed_within_a_commit, NULL },
+    { "late_end_of_a_large_commit", late_end_of_a_large_commit, NULL },
+    { "late_removal_of_garbage", late_removal_of_garbage, NULL },
+    { "late_part", late_part, NULL },
+    { "storm", storm, NULL },
+    { "older_mark", older_mark, NULL },
+    { "compaction", compaction, NULL },
+    { "foreign_keys", foreign_keys, NULL },
+    { "no_space", NULL, no_space },
+    { "credentials", NULL, credentials },
+    { "certificates", NULL, certificates },
 };
 
 int main(int argc, char **argv)
 {
-    if (!etcd_rig_there()) {
-        printf("skip etcd_faults: etcd is not installed (deploy/install.sh test)\n");
-        return SKIPPED;
-    }
-    (void)setvbuf(stdout, NULL, _IOLBF, 0);
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        if (argc < 2 || strcmp(argv[1], parts[i].name) == 0) {
-            asked = parts[i].asks;
-            patience_run(parts[i].name, parts[i].run);
-            printf("ok %s\n", parts[i].name);
-        }
-    }
-    return 0;
+    return etcd_parts_run("etcd_faults", parts, sizeof(parts) / sizeof(parts[0]), argc, argv);
 }

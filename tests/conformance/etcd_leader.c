@@ -9,8 +9,8 @@
 #include "api/base/clock.h"
 #include "controller/store/leader.h"
 #include "tests/conformance/etcd_bench.h"
+#include "tests/conformance/etcd_parts.h"
 #include "tests/conformance/etcd_rig.h"
-#include "tests/conformance/patience.h"
 
 enum { TRY_MS = 1000, CALL_MS = 3000 };
 
@@ -188,42 +188,15 @@ static void refused(struct etcd_rig *rig)
     leader_store_close(store);
 }
 
-struct part {
-    const char *name;
-    void (*asks)(struct etcd_rig *rig);
+static const struct etcd_part parts[] = {
+    { "one_writer", one_writer, NULL },
+    { "the_store_does_not_notice", the_store_does_not_notice, NULL },
+    { "lost_answer", lost_answer, NULL },
+    { "late_request", late_request, NULL },
+    { "refused", refused, NULL },
 };
 
-static const struct part parts[] = {
-    { "one_writer", one_writer },   { "the_store_does_not_notice", the_store_does_not_notice },
-    { "lost_answer", lost_answer }, { "late_request", late_request },
-    { "refused", refused },
-};
-
-static const struct part *asked;
-
-static void one_member(void)
-{
-    static struct etcd_rig rig;
-    etcd_rig_init(&rig, 1);
-    etcd_rig_start(&rig);
-    asked->asks(&rig);
-    etcd_rig_stop(&rig);
-}
-
-/* With an argument only the part of that name runs. */
 int main(int argc, char **argv)
 {
-    if (!etcd_rig_there()) {
-        printf("skip etcd_leader: etcd is not installed (deploy/install.sh test)\n");
-        return SKIPPED;
-    }
-    (void)setvbuf(stdout, NULL, _IOLBF, 0);
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        if (argc < 2 || strcmp(argv[1], parts[i].name) == 0) {
-            asked = &parts[i];
-            patience_run(parts[i].name, one_member);
-            printf("ok %s\n", parts[i].name);
-        }
-    }
-    return 0;
+    return etcd_parts_run("etcd_leader", parts, sizeof(parts) / sizeof(parts[0]), argc, argv);
 }

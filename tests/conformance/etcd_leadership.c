@@ -10,8 +10,8 @@
 #include "api/base/clock.h"
 #include "controller/shell/leadership.h"
 #include "tests/conformance/etcd_bench.h"
+#include "tests/conformance/etcd_parts.h"
 #include "tests/conformance/etcd_rig.h"
-#include "tests/conformance/patience.h"
 
 enum { SEATS = 3, WAIT_MS = 120000 };
 
@@ -172,42 +172,13 @@ static void deposed(struct etcd_rig *rig)
     end();
 }
 
-struct part {
-    const char *name;
-    void (*asks)(struct etcd_rig *rig);
+static const struct etcd_part parts[] = {
+    { "handed_over", handed_over, NULL },
+    { "cut_off", cut_off, NULL },
+    { "deposed", deposed, NULL },
 };
 
-static const struct part parts[] = {
-    { "handed_over", handed_over },
-    { "cut_off", cut_off },
-    { "deposed", deposed },
-};
-
-static const struct part *asked;
-
-static void one_member(void)
-{
-    static struct etcd_rig rig;
-    etcd_rig_init(&rig, 1);
-    etcd_rig_start(&rig);
-    asked->asks(&rig);
-    etcd_rig_stop(&rig);
-}
-
-/* With an argument only the part of that name runs. */
 int main(int argc, char **argv)
 {
-    if (!etcd_rig_there()) {
-        printf("skip etcd_leadership: etcd is not installed (deploy/install.sh test)\n");
-        return SKIPPED;
-    }
-    (void)setvbuf(stdout, NULL, _IOLBF, 0);
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        if (argc < 2 || strcmp(argv[1], parts[i].name) == 0) {
-            asked = &parts[i];
-            patience_run(parts[i].name, one_member);
-            printf("ok %s\n", parts[i].name);
-        }
-    }
-    return 0;
+    return etcd_parts_run("etcd_leadership", parts, sizeof(parts) / sizeof(parts[0]), argc, argv);
 }
