@@ -7,7 +7,7 @@ set -euo pipefail
 build_packages=(
   build-essential cmake ninja-build pkg-config git ca-certificates
   libgrpc-dev protobuf-compiler libprotobuf-dev protobuf-c-compiler libprotobuf-c-dev
-  libcurl4-openssl-dev libssl-dev libjansson-dev libsqlite3-dev libmicrohttpd-dev libcyaml-dev libxxhash-dev libzstd-dev zlib1g-dev
+  libcurl4-openssl-dev libssl-dev libjansson-dev libsqlite3-dev libmicrohttpd-dev libcyaml-dev libyaml-dev libxxhash-dev libzstd-dev zlib1g-dev
   libcriterion-dev openssl python3
 )
 test_packages=(
