@@ -315,6 +315,12 @@ static void on_landing(struct agent *agent, const struct agent_landing_event *ev
     }
 }
 
+bool agent_group_is_unfit(const struct group *group, const char *digest)
+{
+    return strcmp(group->unfit_digest, digest) == 0 &&
+           strcmp(group->unfit_with, group->ledger->committed.digest) == 0;
+}
+
 static void on_unfit(struct agent *agent, const struct agent_event *event)
 {
     struct group *group = agent_group_find(agent, event->unfit.group);
@@ -322,6 +328,7 @@ static void on_unfit(struct agent *agent, const struct agent_event *event)
         return;
     }
     (void)baton_text_copy(group->unfit_digest, sizeof group->unfit_digest, event->unfit.digest);
+    (void)baton_text_copy(group->unfit_with, sizeof group->unfit_with, event->unfit.committed);
     text_print(group->unfit_message, sizeof group->unfit_message, "%s", event->unfit.message);
     group->changed = true;
 }

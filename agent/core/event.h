@@ -141,6 +141,7 @@ struct agent_event {
         struct {
             const char *group;
             const char *digest;
+            const char *committed; /* What it was compared with; counts while that is committed. */
             const char *message;
         } unfit;
         const struct agent_op_result *op;

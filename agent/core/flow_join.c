@@ -352,7 +352,7 @@ static void show_staging(const struct agent *agent, struct group *group)
     const struct landing *row = landings_find(&agent->landings, group->goal.stage.digest);
     const struct ledger_group *ledger = group->ledger;
     bool staged = group->goal.stage.seq != 0 && row != NULL;
-    if (staged && strcmp(group->unfit_digest, row->goal.version.digest) == 0) {
+    if (staged && agent_group_is_unfit(group, row->goal.version.digest)) {
         show_blocked(group, "INCOMPATIBLE_LAYOUT", group->unfit_message);
     } else if (staged && row->state != LANDING_HERE && row->backoff.failures >= LANDING_TRIES) {
         show_trouble(group, row);

@@ -42,7 +42,7 @@ static void fill_landed(const struct agent *agent, const struct group *group,
         if (versions[i]->seq == 0 || row == NULL) {
             continue;
         }
-        if (strcmp(group->unfit_digest, versions[i]->digest) == 0) {
+        if (agent_group_is_unfit(group, versions[i]->digest)) {
             text_print(out->blocked, sizeof out->blocked, "INCOMPATIBLE_LAYOUT");
             memcpy(out->message, group->unfit_message, sizeof out->message);
         } else if (row->state == LANDING_HERE) {

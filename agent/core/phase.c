@@ -517,7 +517,7 @@ static enum agent_group_state staging_state(const struct agent *agent, const str
         return AGENT_GROUP_SERVING;
     }
     if (row->state == LANDING_HERE) {
-        bool unfit = strcmp(group->unfit_digest, row->goal.version.digest) == 0;
+        bool unfit = agent_group_is_unfit(group, row->goal.version.digest);
         if (!peers_have(group, row->goal.version.digest)) {
             return peers_cannot_land(group) ? AGENT_GROUP_STAGE_FAILED : AGENT_GROUP_STAGING;
         }

@@ -190,7 +190,8 @@ struct group {
     bool live_doubted;   /* It was asked once what a live swap left behind. */
     struct agent_probe_result probe;
 
-    char unfit_digest[BATON_DIGEST_TEXT_BYTES];
+    char unfit_digest[BATON_DIGEST_TEXT_BYTES]; /* See agent_group_is_unfit(). */
+    char unfit_with[BATON_DIGEST_TEXT_BYTES];
     char unfit_message[BATON_TEXT_BYTES];
     const char *blocked;            /* See agent_group_report. */
     char message[BATON_TEXT_BYTES]; /* Why it is not serving, or what went wrong last. */
@@ -263,5 +264,9 @@ BATON_PRINTF(3, 4) void text_print(char *out, size_t out_bytes, const char *fmt,
 
 /* The group of this name; null if there is none. */
 struct group *agent_group_find(struct agent *agent, const char *name);
+
+/* Whether a layout was found that engines which hold what the group has committed cannot take.  What was
+ * found beside another committed version says nothing any more. */
+bool agent_group_is_unfit(const struct group *group, const char *digest);
 
 #endif /* state.h */

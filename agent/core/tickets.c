@@ -81,7 +81,7 @@ static const char *common_objection(const struct agent *agent, const struct grou
     if (!landings_has(&agent->landings, ticket->to.digest)) {
         return "the version to swap to is not landed and verified here";
     }
-    if (strcmp(group->unfit_digest, ticket->to.digest) == 0) {
+    if (agent_group_is_unfit(group, ticket->to.digest)) {
         return "the version does not fit the engines; see the group's message";
     }
     if (ticket->policy.swap_deadline_ns == 0) {

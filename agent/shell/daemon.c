@@ -98,18 +98,7 @@ static void compact(struct daemon *daemon)
     }
 }
 
-void daemon_step(struct daemon *daemon, struct agent_event *event)
-{
-    bool journaled = daemon->notices_count > 0;
-    step_once(daemon, event);
-    journaled |= daemon->notices_count > 0;
-    if (journaled) {
-        tell_notices(daemon);
-        compact(daemon);
-    }
-}
-
-/* --- what comes in --- */
+/* --- versions that do not fit --- */
 
 /* Compares the layouts of what a group committed and of what it stages, once for each pair: manifests
  * are large, and versions never change. */
@@ -121,6 +110,7 @@ static void compare(struct daemon *daemon, struct group_facts *group)
         return;
     }
     group->fit = baton_status_ok();
+    group->compared[0][0] = '\0';
     if (lander_path(daemon->lander, group->committed, path) &&
         lander_path(daemon->lander, group->stage, path)) {
         group->fit = lander_compare(daemon->lander, group->committed, group->stage);
@@ -129,7 +119,8 @@ static void compare(struct daemon *daemon, struct group_facts *group)
     }
 }
 
-/* Versions that are landed for groups whose engines could not take them are told at once. */
+/* Versions that are landed for groups whose engines could not take them are told at once: after goals,
+ * after landings, and after a commit, which is what the next version has to fit. */
 static void check_fit(struct daemon *daemon)
 {
     for (uint32_t i = 0; i < daemon->config->core.groups_count; i++) {
@@ -142,11 +133,29 @@ static void check_fit(struct daemon *daemon)
         if (!baton_ok(&group->fit)) {
             struct agent_event event = { .kind = AGENT_EVENT_UNFIT,
                                          .unfit = { daemon->config->core.groups[i].name,
-                                                    group->stage, group->fit.message } };
+                                                    group->stage, group->committed,
+                                                    group->fit.message } };
             daemon_step(daemon, &event);
         }
     }
 }
+
+void daemon_step(struct daemon *daemon, struct agent_event *event)
+{
+    bool journaled = daemon->notices_count > 0;
+    step_once(daemon, event);
+    journaled |= daemon->notices_count > 0;
+    if (journaled) {
+        tell_notices(daemon);
+        compact(daemon);
+    }
+    if (daemon->committed) {
+        daemon->committed = false;
+        check_fit(daemon);
+    }
+}
+
+/* --- what comes in --- */
 
 /* What the last good goals said. */
 struct noted_goals {

@@ -54,6 +54,7 @@ struct daemon {
     struct agent *core;
     void *memory;
     struct journal_file *journal;
+    bool committed;                 /* In the step that is under way. */
     enum agent_journal_space space; /* Last told. */
     uint64_t space_ns;              /* When to look again, while it is short. */
     struct rpc_client *client;

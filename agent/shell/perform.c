@@ -32,6 +32,7 @@ static void note_record(struct daemon *daemon, const struct journal_record *reco
     if (record->kind == JOURNAL_COMMIT && daemon_find_group(daemon, record->group, &index)) {
         memcpy(daemon->groups[index].committed, record->commit.version.digest,
                sizeof(daemon->groups[index].committed));
+        daemon->committed = true;
     }
     if (daemon->notices_count < DAEMON_NOTICES_MAX) {
         struct journal_notice *notice = &daemon->notices[daemon->notices_count++];

@@ -275,6 +275,14 @@ static void serve_traffic(struct world *world, struct engine_model *engine)
     }
 }
 
+/* Tensors of another shape fit only an engine that booted with them. */
+static bool takes(const struct world *world, const struct engine_model *engine,
+                  const struct agent_op *op)
+{
+    uint32_t content = content_of(op->digest);
+    return !world->versions[content].unfit || engine->rank[0] == content;
+}
+
 static void perform(struct world *world, struct engine_model *engine, const struct agent_op *op,
                     enum engine_fault fault, struct agent_op_result *result)
 {
@@ -285,8 +293,13 @@ static void perform(struct world *world, struct engine_model *engine, const stru
                                            "connect: connection refused");
         return;
     }
-    if (op->kind == AGENT_OP_UPDATE) {
+    bool fits = takes(world, engine, op);
+    if (op->kind == AGENT_OP_UPDATE && fits) {
         update(engine, op, fault, result);
+    } else if ((op->kind == AGENT_OP_UPDATE || op->kind == AGENT_OP_PREPARE) && !fits) {
+        result->update.in_step = fault != EF_STRAY;
+        result->update.restored = true;
+        result->status = refused("lm_head.weight: SHAPE_MISMATCH");
     } else if (op->kind == AGENT_OP_READBACK) {
         readback(engine, op, fault, result);
     } else if (op->kind == AGENT_OP_PREPARE) {

@@ -317,23 +317,29 @@ static void tell_landing(struct world *world, struct node *node, uint32_t conten
     node_event(world, node, &event);
 }
 
-/* As the shell does after goals and landings: layouts that do not fit are told at once. */
+/* As the shell does after goals, landings and commits: layouts that do not fit are told at once. */
 static void tell_unfit(struct world *world, struct node *node)
 {
     for (uint32_t g = 0; node->up && g < node->groups_count; g++) {
         struct group_model *group = &node->groups[g];
         uint32_t stage = group->goal_stage;
-        if (stage == 0 || group->journal_content == 0 || !world->versions[stage].unfit ||
-            group->unfit_told == stage || node->landing[stage] != LANDING_LANDED ||
+        if (stage == 0 || group->journal_content == 0 || stage == group->journal_content ||
+            !world->versions[stage].unfit ||
+            (group->unfit_told == stage && group->unfit_with == group->journal_content) ||
+            node->landing[stage] != LANDING_LANDED ||
             node->landing[group->journal_content] != LANDING_LANDED) {
             continue;
         }
         char digest[BATON_DIGEST_TEXT_BYTES];
+        char committed[BATON_DIGEST_TEXT_BYTES];
         content_digest(stage, digest);
+        content_digest(group->journal_content, committed);
         group->unfit_told = stage;
+        group->unfit_with = group->journal_content;
         struct agent_event event = { .kind = AGENT_EVENT_UNFIT };
         event.unfit.group = node->groups_config[g].name;
         event.unfit.digest = digest;
+        event.unfit.committed = committed;
         event.unfit.message = "tensor lm_head.weight has another shape";
         node_event(world, node, &event);
     }
@@ -540,8 +546,6 @@ void node_event(struct world *world, struct node *node, struct agent_event *even
         node->deadline_ns = agent_deadline_ns(node->agent);
         if (event->kind != AGENT_EVENT_RECOVERED) {
             compact(world, node);
-        }
-        if (are_goals) {
             tell_unfit(world, node);
         }
     }

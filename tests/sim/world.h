@@ -170,6 +170,7 @@ struct group_model {
     uint32_t goal_stage;
     enum agent_group_state state; /* As last reported. */
     uint64_t unfit_told;
+    uint64_t unfit_with;
     /* What its leader told last, whether or not it arrived. */
     char told_blocked[BATON_NAME_BYTES];
 };

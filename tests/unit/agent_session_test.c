@@ -116,7 +116,13 @@ Test(agent_session, hopeless_tickets_are_refused)
     cr_assert_eq(world->journal_counts[JOURNAL_REFUSE], 4, "durable");
     world_event(world, (struct agent_event){
                            .kind = AGENT_EVENT_UNFIT,
-                           .unfit = { "g0", world_version(2).digest,
+                           .unfit = { "g0", world_version(2).digest, world_version(3).digest,
+                                      "compared with what the group does not hold" } });
+    world_run(world, 100 * MS);
+    cr_assert_eq(world->groups[0].report.state, AGENT_GROUP_STAGED);
+    world_event(world, (struct agent_event){
+                           .kind = AGENT_EVENT_UNFIT,
+                           .unfit = { "g0", world_version(2).digest, world_version(1).digest,
                                       "model.norm.weight: shape [64], the engine has [128]" } });
     world_run(world, 100 * MS);
     cr_assert_eq(world->groups[0].report.state, AGENT_GROUP_STAGE_FAILED);
