@@ -18,6 +18,7 @@ LAYOUT = "transport/layout"
 LAYOUT_FILE = "transport/layout_file"
 TRANSPORT = "transport"
 DELTA = "transport/delta"
+QUANT = "transport/quant"
 
 # Longest prefix wins.
 MAY_INCLUDE = {
@@ -31,6 +32,7 @@ MAY_INCLUDE = {
     MODEL: [BASE],
     LAYOUT: [BASE, MODEL],
     DELTA: [BASE, MODEL],
+    QUANT: [],
     LAYOUT_FILE: [BASE, CONFIG, MODEL, LAYOUT],
     "controller/core": [BASE, MODEL],
     "controller/store": [BASE, MODEL, "controller/core"],
