@@ -30,12 +30,10 @@ static bool matches(const struct rpc_peer_name *name, const char *pattern, const
     return rest != NULL && strcmp(rest, place + sizeof(PLACE) - 1) == 0;
 }
 
+/* Not by a DNS name: certificates of any role may have the node's besides. */
 static bool is_named(const struct rpc_peer_name *name, const char *leader)
 {
-    if (!name->is_spiffe) {
-        return strcmp(name->text, leader) == 0;
-    }
-    const char *rest = after(name->text, SPIFFE, sizeof(SPIFFE) - 1);
+    const char *rest = name->is_spiffe ? after(name->text, SPIFFE, sizeof(SPIFFE) - 1) : NULL;
     rest = rest != NULL ? strchr(rest, '/') : NULL;
     rest = after(rest, "/agent/", strlen("/agent/"));
     return rest != NULL && strcmp(rest, leader) == 0;
@@ -64,6 +62,6 @@ struct baton_status peer_identity_refusal(const struct rpc_peer *peer, const cha
         baton_status_make(BATON_PERMISSION_DENIED, BATON_REASON_NOT_ALLOWED,
                           "%.120s may not speak as leader '%.63s'", peer->identity, leader),
         "its certificate must name that agent: spiffe://.../agent/%.63s, or as "
-        "listenTls.leaderIdentity of the member says",
+        "listenTls.leaderIdentity of the member says (\"{leader}\": a DNS name)",
         leader);
 }

@@ -11,8 +11,8 @@
 
 /* A certificate must have the leader's name: as 'pattern' says, in which "{leader}" stands for it ("spiffe://..." is
  * held against SPIFFE ids, anything else against DNS names); with an empty pattern as a SPIFFE id
- * spiffe://<any trust domain>/agent/<leader>, or as a DNS name.  Who shows none is believed on this machine, and from
- * elsewhere only if 'insecure'. */
+ * spiffe://<any trust domain>/agent/<leader> and not as a DNS name, which the certificates of other roles on its node
+ * have too.  Who shows none is believed on this machine, and from elsewhere only if 'insecure'. */
 bool peer_identity_is_leader(const struct rpc_peer *peer, const char *pattern, const char *leader,
                              bool insecure);
 /* "{leader}" must be in it, once. */

@@ -464,7 +464,9 @@ Test(agent_shell_peer, a_leader_is_who_its_certificate_names)
         { "spiffe://lab/agent/a1", "", false },
         { "spiffe://lab/viewer/a0", "", false },
         { "spiffe://lab/operator/agent/a0", "", false },
-        { "a0", "", true },
+        { "a0", "", false }, /* A trainer on the node a0 has that name, too. */
+        { "a0", "{leader}", true },
+        { "a0.lab", "{leader}", false },
         { "a0.lab", "", false },
         { "a0.lab", "{leader}.lab", true },
         { "xa0.lab", "{leader}.lab", false },
