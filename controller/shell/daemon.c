@@ -165,7 +165,7 @@ static void rebuild(struct daemon *daemon)
     daemon->stands_by = false;
     rpc_health_set_all(daemon->server, RPC_HEALTH_NOT_SERVING);
     struct baton_status st = build_core(daemon);
-    if (st.reason == BATON_REASON_STALE_EPOCH) { /* Somebody led since it acquired its epoch. */
+    if (perform_is_deposed(&st)) { /* Somebody led since it acquired its epoch, or leads now. */
         perform_deposed(daemon, &st);
     } else if (!baton_ok(&st)) {
         daemon->store_status = st;

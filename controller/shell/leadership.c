@@ -208,6 +208,16 @@ struct baton_status leadership_open(const struct leadership_options *options,
     return st;
 }
 
+void leadership_pin(struct leadership *l, uint64_t cluster)
+{
+    leader_store_pin(l->store, cluster);
+}
+
+const char *leadership_holder(const struct leadership *l)
+{
+    return l->election.options.holder;
+}
+
 struct baton_status leadership_start(struct leadership *l)
 {
     int error = pthread_create(&l->thread, NULL, run, l);

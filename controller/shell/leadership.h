@@ -37,6 +37,10 @@ BATON_MUST_USE struct baton_status leadership_open(const struct leadership_optio
                                                    const char *store_address,
                                                    void (*changed)(void *context), void *context,
                                                    struct leadership **out);
+/* Before the start: the record is believed only in this cluster (leader_store_pin()). */
+void leadership_pin(struct leadership *leadership, uint64_t cluster);
+/* The name in the record while this controller leads: of its life. */
+const char *leadership_holder(const struct leadership *leadership);
 BATON_MUST_USE struct baton_status leadership_start(struct leadership *leadership);
 
 void leadership_look(struct leadership *leadership, struct leadership_view *out);

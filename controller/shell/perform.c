@@ -34,6 +34,11 @@ static void free_pending(struct pending *pending)
     free(pending);
 }
 
+bool perform_is_deposed(const struct baton_status *status)
+{
+    return status->reason == BATON_REASON_STALE_EPOCH || status->reason == BATON_REASON_NOT_LEADER;
+}
+
 void perform_deposed(struct daemon *daemon, const struct baton_status *status)
 {
     baton_log_status(BATON_LOG_ERROR, "store", "another controller has the store now", status);
@@ -145,7 +150,7 @@ static void perform_log(struct daemon *daemon, const struct log_entry *entry)
 static void perform_new_generation(struct daemon *daemon, uint64_t floor)
 {
     struct baton_status st = store_raise_generation(daemon->store, floor);
-    if (st.reason == BATON_REASON_STALE_EPOCH) {
+    if (perform_is_deposed(&st)) {
         perform_deposed(daemon, &st);
         return;
     }

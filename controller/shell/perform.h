@@ -4,12 +4,17 @@
 #ifndef CONTROLLER_SHELL_PERFORM_H
 #define CONTROLLER_SHELL_PERFORM_H
 
+#include <stdbool.h>
+
 struct action;
 struct baton_status;
 struct daemon;
 
 /* Performs one action; sets daemon->rebuild when the store refused. */
 void perform(struct daemon *daemon, const struct action *action);
+
+/* Whether the store's refusal says that somebody else leads. */
+bool perform_is_deposed(const struct baton_status *status);
 
 /* The store says that somebody else leads: one of several controllers stands by, another one ends; whoever
  * asks is told. */

@@ -51,9 +51,16 @@ static void changed(void *context)
 struct baton_status standby_create(struct daemon *daemon)
 {
     const struct leadership_options *options = daemon->options.leadership;
-    return options == NULL ? baton_status_ok()
-                           : leadership_open(options, daemon->options.store_address, changed,
+    if (options == NULL) {
+        return baton_status_ok();
+    }
+    struct baton_status st = leadership_open(options, daemon->options.store_address, changed,
                                              daemon, &daemon->leadership);
+    if (baton_ok(&st)) {
+        leadership_pin(daemon->leadership, store_cluster(daemon->store));
+        store_set_holder(daemon->store, leadership_holder(daemon->leadership));
+    }
+    return st;
 }
 
 struct baton_status standby_start(struct daemon *daemon)

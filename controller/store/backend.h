@@ -17,6 +17,9 @@ struct store_backend {
     struct baton_status (*list_log)(struct store *store, uint64_t after, uint32_t limit,
                                     store_visit_log_fn visit, void *context);
     uint64_t (*revision)(const struct store *store);
+    /* Null: one controller has it anyway, or none does. */
+    void (*set_holder)(struct store *store, const char *holder);
+    uint64_t (*cluster)(const struct store *store);
 };
 
 struct store {

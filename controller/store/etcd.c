@@ -54,8 +54,16 @@ static struct baton_status put_epoch(struct etcd_store *store, const struct etcd
     etcd_key(store, "epoch", key);
     etcd_text_add(&body, "{\"compare\":[{\"target\":\"MOD\",\"key\":");
     etcd_text_base64(&body, key, strlen(key));
-    etcd_text_format(&body, ",\"mod_revision\":\"%llu\"}],\"success\":[",
-                     (unsigned long long)found->epoch_mod);
+    etcd_text_format(&body, ",\"mod_revision\":\"%llu\"}", (unsigned long long)found->epoch_mod);
+    if (store->holder[0] != '\0') { /* A renewal meanwhile: it is read and tried again. */
+        char leader[ETCD_KEY_BYTES];
+        etcd_key(store, "leader", leader);
+        etcd_text_add(&body, ",{\"target\":\"MOD\",\"key\":");
+        etcd_text_base64(&body, leader, strlen(leader));
+        etcd_text_format(&body, ",\"mod_revision\":\"%llu\"}",
+                         (unsigned long long)found->leader_mod);
+    }
+    etcd_text_add(&body, "],\"success\":[");
     etcd_op_put(&body, key, value);
     if (!found->exists) {
         char revision[ETCD_STATE_BYTES];
@@ -75,6 +83,17 @@ static struct baton_status put_epoch(struct etcd_store *store, const struct etcd
 typedef struct baton_status (*epoch_change_fn)(const struct etcd_store *store,
                                                struct etcd_found *found, uint64_t floor);
 
+/* The leadership may have gone to another one since the caller looked, while this waited for etcd. */
+static struct baton_status check_holder(const struct etcd_store *store,
+                                        const struct etcd_found *found)
+{
+    bool ours = store->holder[0] == '\0' || strcmp(store->holder, found->holder) == 0;
+    return ours ? baton_status_ok()
+                : baton_status_make(BATON_ABORTED, BATON_REASON_NOT_LEADER,
+                                    "the leader's record names another controller, or none: the "
+                                    "epoch is not this one's to take");
+}
+
 /* Reads, changes and writes the epoch key until that was done by us, for sure: the answer of a write
  * may be lost, so what is read next may be ours already, and then rises once more. */
 static struct baton_status change_epoch(struct etcd_store *store, epoch_change_fn change,
@@ -85,6 +104,9 @@ static struct baton_status change_epoch(struct etcd_store *store, epoch_change_f
     struct baton_status st = baton_status_ok();
     while (baton_ok(&st) && mod == 0) {
         st = etcd_find(store, deadline_ns, out);
+        if (baton_ok(&st)) {
+            st = check_holder(store, out);
+        }
         if (baton_ok(&st)) {
             st = change(store, out, floor);
         }
@@ -499,6 +521,17 @@ static struct baton_status etcd_list_log(struct store *base, uint64_t after, uin
     return st.code == BATON_CANCELLED ? baton_status_ok() : st;
 }
 
+static void etcd_set_holder(struct store *base, const char *holder)
+{
+    struct etcd_store *store = of(base);
+    baton_assert(baton_text_copy(store->holder, sizeof(store->holder), holder));
+}
+
+static uint64_t etcd_cluster(const struct store *base)
+{
+    return etcd_client_cluster(((const struct etcd_store *)base)->client);
+}
+
 static uint64_t etcd_revision(const struct store *base)
 {
     return ((const struct etcd_store *)base)->revision;
@@ -513,6 +546,8 @@ static const struct store_backend backend = {
     .commit = etcd_commit,
     .list_log = etcd_list_log,
     .revision = etcd_revision,
+    .set_holder = etcd_set_holder,
+    .cluster = etcd_cluster,
 };
 
 /* --- open --- */

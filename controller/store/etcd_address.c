@@ -42,7 +42,7 @@ static const struct option options[] = {
     TEXT("user", user),
     TEXT("passwordFile", password_file),
     NUMBER("timeoutMs", timeout_ms, 300, TIMEOUT_MS_DEFAULT), /* Twice it is within a lease. */
-    NUMBER("maxTxnOps", max_txn_ops, 8, 100000),              /* etcd_find() takes 5. */
+    NUMBER("maxTxnOps", max_txn_ops, 8, 100000),              /* etcd_find() takes 6. */
     /* The events of one commit are keys of 48 KiB and an event, 4/3 of that in base64. */
     NUMBER("maxRequestBytes", max_request_bytes, 128 << 10, 8 << 20),
 };
@@ -156,6 +156,15 @@ static struct baton_status take_number(const struct option *option, const char *
     return baton_status_ok();
 }
 
+static struct baton_status take_cluster(const char *value, struct etcd_address *out)
+{
+    size_t digits = strspn(value, "0123456789abcdef");
+    bool ok = digits >= 1 && digits <= 16 && value[digits] == '\0';
+    out->cluster = ok ? strtoull(value, NULL, 16) : 0;
+    return out->cluster != 0 ? baton_status_ok()
+                             : bad("cluster is no id of etcd, up to 16 hexadecimal digits", value);
+}
+
 static struct baton_status take_option(const char *name, const char *value,
                                        struct etcd_address *out)
 {
@@ -164,6 +173,9 @@ static struct baton_status take_option(const char *name, const char *value,
         return out->insecure || strcmp(value, "false") == 0
                    ? baton_status_ok()
                    : bad("insecure is neither true nor false", value);
+    }
+    if (strcmp(name, "cluster") == 0) {
+        return take_cluster(value, out);
     }
     const struct option *option = find_option(name);
     if (option == NULL) {

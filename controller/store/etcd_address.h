@@ -15,6 +15,8 @@
  *   maxTxnOps        at most so many operations in one request; etcd's --max-txn-ops (from 8; default 128)
  *   maxRequestBytes  at most so long a request; below etcd's --max-request-bytes (from 131072; default
  *                    1048576)
+ *   cluster          id of the cluster, hexadecimal as in etcd's log: answers of another one are not believed (else
+ *                    the first one that answers is taken)
  *   insecure=true    allows http to other addresses than loopback
  *
  * Values end at '&' and are taken as they are.  An address never carries a password, so it may be
@@ -45,6 +47,7 @@ struct etcd_address {
     uint32_t timeout_ms;
     uint32_t max_txn_ops;
     uint32_t max_request_bytes;
+    uint64_t cluster; /* 0: not given. */
     bool insecure;
 };
 

@@ -45,6 +45,7 @@ struct baton_status etcd_client_open(const struct etcd_address *address, struct 
                                  "store: out of memory");
     }
     client->address = address;
+    client->cluster_id = address->cluster;
     struct baton_status st = etcd_http_open(address, &client->http);
     if (!baton_ok(&st)) {
         free(client);
@@ -65,6 +66,11 @@ void etcd_client_close(struct etcd_client *client)
 uint64_t etcd_client_deadline_ns(const struct etcd_client *client)
 {
     return baton_clock_monotonic_ns() + client->address->timeout_ms * BATON_NS_PER_MS;
+}
+
+void etcd_client_pin(struct etcd_client *client, uint64_t cluster)
+{
+    client->cluster_id = client->cluster_id == 0 ? cluster : client->cluster_id;
 }
 
 uint64_t etcd_client_cluster(const struct etcd_client *client)
@@ -166,17 +172,20 @@ static bool is_ours(struct etcd_client *client, const struct etcd_answer *answer
     if (client->cluster_id == 0) {
         client->cluster_id = answer->cluster_id;
     }
-    return answer->cluster_id == 0 || answer->cluster_id == client->cluster_id;
+    return answer->cluster_id != 0 && answer->cluster_id == client->cluster_id;
 }
 
-static struct baton_status foreign(const char *endpoint)
+static struct baton_status foreign(const struct etcd_client *client, const char *endpoint,
+                                   const struct etcd_answer *answer)
 {
     return baton_status_hint(baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_INCOMPATIBLE,
-                                               "etcd %s belongs to another cluster than the one "
-                                               "that answered first",
-                                               endpoint),
+                                               "etcd %s belongs to another cluster, %llx, not to "
+                                               "%llx",
+                                               endpoint, (unsigned long long)answer->cluster_id,
+                                               (unsigned long long)client->cluster_id),
                              "a replaced member must join with --initial-cluster-state=existing; "
-                             "after a restore start the controller again");
+                             "after a restore start the controller again (and take a cluster= out "
+                             "of the store's address)");
 }
 
 static enum etcd_verdict judge(struct etcd_client *client, const char *endpoint,
@@ -190,7 +199,7 @@ static enum etcd_verdict judge(struct etcd_client *client, const char *endpoint,
     }
     enum etcd_verdict verdict = etcd_answer_judge(out, reply->code, why);
     if (verdict == ETCD_FINE && !is_ours(client, out)) {
-        *why = foreign(endpoint);
+        *why = foreign(client, endpoint, out);
         return ETCD_ELSEWHERE; /* Nothing was done to ours. */
     }
     if (verdict != ETCD_FINE) {

@@ -2,8 +2,9 @@
  *
  * A read is tried at one member after the other until the deadline.  A write goes on only while it is
  * certain that nothing was done; once that is in doubt the call ends, and the caller finds out by
- * reading (etcd_write.h).  An answer of another cluster than the first one (a member that was set up
- * anew) is not believed.
+ * reading (etcd_write.h).  An answer of another cluster than the one that is pinned (a member that was
+ * set up anew, a restore) is not believed; pinned is what the address names, else what the caller says,
+ * else the first one that answers.
  *
  * Depends on: etcd_http.h, etcd_answer.h.  Threads: one at a time.
  * Ownership: etcd_client_open/close; the address is borrowed and must outlive it. */
@@ -32,7 +33,10 @@ BATON_MUST_USE struct baton_status etcd_client_call(struct etcd_client *client, 
                                                     struct baton_bytes body, uint64_t deadline_ns,
                                                     struct etcd_answer *out);
 
-/* Id of the cluster that answered; 0: none did yet. */
+/* Believes this cluster only, unless another one is pinned; 0: does nothing. */
+void etcd_client_pin(struct etcd_client *client, uint64_t cluster);
+
+/* Id of the cluster that is pinned; 0: none is yet. */
 uint64_t etcd_client_cluster(const struct etcd_client *client);
 
 #endif /* etcd_client.h */

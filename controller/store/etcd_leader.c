@@ -54,6 +54,11 @@ struct baton_status leader_store_open(const char *address, uint32_t try_ms,
     return st;
 }
 
+void leader_store_pin(struct leader_store *store, uint64_t cluster)
+{
+    etcd_client_pin(store->client, cluster);
+}
+
 void leader_store_close(struct leader_store *store)
 {
     if (store != NULL) {

@@ -36,9 +36,11 @@ struct etcd_store {
     struct etcd_client *client;
     uint64_t wall_ns;
     char writer[ETCD_WRITER_BYTES]; /* Of this opening. */
-    uint64_t count;                 /* Of fences and writes of this writer. */
-    bool leads; /* The epoch key was written by us, and nothing is in doubt since. */
-    bool redo;  /* A commit is decided and perhaps not applied, or parts of another lie about. */
+    char holder
+        [LEADER_HOLDER_BYTES]; /* The leadership that epochs are acquired under; empty: none. */
+    uint64_t count;            /* Of fences and writes of this writer. */
+    bool leads;                /* The epoch key was written by us, and nothing is in doubt since. */
+    bool redo; /* A commit is decided and perhaps not applied, or parts of another lie about. */
     struct etcd_epoch epoch;
     uint64_t epoch_mod;
     uint64_t revision;
@@ -58,6 +60,8 @@ struct etcd_found {
     bool parts;  /* There are some. */
     uint64_t at; /* Revision of etcd. */
     uint64_t log_last;
+    uint64_t leader_mod; /* Of the leader's record; it is read where the store has a holder. */
+    char holder[LEADER_HOLDER_BYTES];
 };
 
 void etcd_key(const struct etcd_store *store, const char *name, char out[ETCD_KEY_BYTES]);

@@ -47,7 +47,7 @@ static void add_find(const struct etcd_store *store, struct etcd_text *body)
     char key[ETCD_KEY_BYTES];
     char end[ETCD_KEY_BYTES];
     etcd_text_add(body, "{\"success\":[");
-    static const char *const single[] = { "epoch", "revision", "redo" };
+    static const char *const single[] = { "epoch", "revision", "redo", "leader" };
     for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++) {
         etcd_key(store, single[i], key);
         etcd_op_range(body, key, NULL, "");
@@ -116,6 +116,23 @@ static struct baton_status take_fences(const struct etcd_store *store,
     return baton_ok(&st) ? etcd_revision_parse(revision->value, &out->revision) : st;
 }
 
+/* Who leads by the leader's record, for who acquires epochs under it. */
+static struct baton_status take_leader(const struct etcd_store *store,
+                                       const struct etcd_answer *answer, struct etcd_found *out)
+{
+    char key[ETCD_KEY_BYTES];
+    struct leader_record record;
+    etcd_key(store, "leader", key);
+    const struct etcd_pair *pair = etcd_answer_find(answer, key);
+    if (pair == NULL || store->holder[0] == '\0') {
+        return baton_status_ok();
+    }
+    struct baton_status st = etcd_leader_parse(pair->value, &record);
+    out->leader_mod = pair->mod_revision;
+    memcpy(out->holder, record.holder, sizeof(out->holder));
+    return st;
+}
+
 struct baton_status etcd_find(struct etcd_store *store, uint64_t deadline_ns,
                               struct etcd_found *out)
 {
@@ -127,6 +144,7 @@ struct baton_status etcd_find(struct etcd_store *store, uint64_t deadline_ns,
     struct baton_status st = etcd_txn(store, ETCD_CALL_READ, &body, deadline_ns, &answer);
     if (baton_ok(&st)) {
         st = take_fences(store, &answer, out);
+        st = baton_ok(&st) ? take_leader(store, &answer, out) : st;
         etcd_key(store, "redo", redo);
         out->redo = etcd_answer_find(&answer, redo) != NULL;
         out->parts = has_under(store, &answer, "parts/");

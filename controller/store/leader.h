@@ -36,6 +36,8 @@ struct leader_store;
 /* 'address' as store_open()'s, of a store in etcd.  One try at one member lasts at most 'try_ms'. */
 BATON_MUST_USE struct baton_status leader_store_open(const char *address, uint32_t try_ms,
                                                      struct leader_store **out);
+/* Believes answers of this cluster of etcd only (store_cluster()): who leads is decided where the records are. */
+void leader_store_pin(struct leader_store *store, uint64_t cluster);
 /* Accepts null. */
 void leader_store_close(struct leader_store *store);
 

@@ -73,6 +73,18 @@ struct baton_status store_acquire_epoch(struct store *store, struct store_start 
     return store->reader ? read_only() : store->backend->acquire_epoch(store, out);
 }
 
+void store_set_holder(struct store *store, const char *holder)
+{
+    if (store->backend->set_holder != NULL) {
+        store->backend->set_holder(store, holder);
+    }
+}
+
+uint64_t store_cluster(const struct store *store)
+{
+    return store->backend->cluster == NULL ? 0 : store->backend->cluster(store);
+}
+
 struct baton_status store_raise_generation(struct store *store, uint64_t floor)
 {
     return store->reader ? read_only() : store->backend->raise_generation(store, floor);

@@ -54,6 +54,14 @@ BATON_MUST_USE struct baton_status store_open_reader(const char *address, struct
 BATON_MUST_USE struct baton_status store_acquire_epoch(struct store *store,
                                                        struct store_start *out);
 
+/* Of one of several controllers: from now on store_acquire_epoch() and store_raise_generation() take effect only while
+ * the leader's record (leader.h) names 'holder', compared in their own transaction; else ABORTED NOT_LEADER.  So who lost
+ * the leadership while it was in doubt about a write takes nothing back from who won it. */
+void store_set_holder(struct store *store, const char *holder);
+
+/* Id of the cluster that the store is in; 0: it is in none. */
+uint64_t store_cluster(const struct store *store);
+
 /* Makes the generation higher than 'floor' (and than it was); durable.  Acquire an epoch
  * afterwards. */
 BATON_MUST_USE struct baton_status store_raise_generation(struct store *store, uint64_t floor);

@@ -52,6 +52,12 @@ static struct etcd_relay *relay_to(const struct etcd_rig *rig, const char *prefi
     return relay;
 }
 
+/* The epoch is not this controller's to take. */
+static void must_not_lead(struct baton_status st)
+{
+    CHECK(st.code == BATON_ABORTED && st.reason == BATON_REASON_NOT_LEADER);
+}
+
 /* The first write makes it, the next one replaces it, one that knows only an older one is refused and told
  * what is there. */
 static void one_writer(struct etcd_rig *rig)
@@ -188,12 +194,88 @@ static void refused(struct etcd_rig *rig)
     leader_store_close(store);
 }
 
+/* An epoch is taken by whom the record names, and by nobody else: not by who led before and is still in doubt about a
+ * write, and not by its request that arrives late. */
+static void epochs_go_with_the_record(struct etcd_rig *rig)
+{
+    char direct[ADDRESS_BYTES];
+    char relayed[ADDRESS_BYTES];
+    struct bench old = { 0 };
+    struct bench new = { 0 };
+    struct etcd_relay *relay = relay_to(rig, "/epochs?timeoutMs=900", relayed);
+    etcd_rig_address(rig, "/epochs", direct);
+    struct leader_store *leader = open_at(direct);
+    must(store_open(relayed, WALL_NS, &old.store));
+    must(store_open(direct, WALL_NS, &new.store));
+    CHECK(store_cluster(old.store) != 0 && store_cluster(old.store) == store_cluster(new.store));
+    store_set_holder(old.store, "aa");
+    store_set_holder(new.store, "bb");
+    must_not_lead(store_acquire_epoch(old.store, &old.start));
+    struct leader_record record = of("aa", 1, 0);
+    must(leader_store_write(leader, &record, soon(), &record));
+    must(store_acquire_epoch(old.store, &old.start));
+    must(commit(&old, 1, 1));
+    etcd_relay_hold(relay, "mod_revision"); /* What compares; reads pass. */
+    struct baton_status st = store_acquire_epoch(old.store, &old.start);
+    CHECK(st.code == BATON_UNAVAILABLE && etcd_relay_held(relay) > 0);
+    record = of("bb", 1, record.place);
+    must(leader_store_write(leader, &record, soon(), &record));
+    int held = etcd_relay_held(relay);
+    etcd_relay_set(relay, RELAY_PASS);
+    uint64_t end = now_ms() + 60000;
+    while (etcd_relay_late(relay) < held) {
+        CHECK(now_ms() < end);
+        baton_clock_sleep_ns(5 * BATON_NS_PER_MS);
+    }
+    must(store_acquire_epoch(new.store, &new.start));
+    CHECK(new.start.epoch.n == old.start.epoch.n + 1);
+    must_not_lead(store_acquire_epoch(old.store, &old.start));
+    must_not_lead(store_raise_generation(old.store, new.start.epoch.generation));
+    must(commit(&new, 2, 1));
+    record.count = 2;
+    record.holder[0] = '\0'; /* It is released: nobody takes one. */
+    must(leader_store_write(leader, &record, soon(), &record));
+    must_not_lead(store_acquire_epoch(new.store, &new.start));
+    leader_store_close(leader);
+    store_close(old.store);
+    store_close(new.store);
+    etcd_relay_stop(relay);
+}
+
+/* Who leads is decided in the cluster that the records are in, and in that which the address names. */
+static void another_cluster(struct etcd_rig *rig)
+{
+    char address[ADDRESS_BYTES];
+    struct leader_record out;
+    struct store *store = NULL;
+    etcd_rig_address(rig, "/pinned", address);
+    must(store_open(address, WALL_NS, &store));
+    uint64_t cluster = store_cluster(store);
+    store_close(store);
+    struct leader_store *leader = open_at(address);
+    leader_store_pin(leader, cluster + 1);
+    must_fail(leader_store_read(leader, soon(), &out), BATON_FAILED_PRECONDITION,
+              BATON_REASON_INCOMPATIBLE, "belongs to another cluster");
+    leader_store_close(leader);
+    size_t used = strlen(address);
+    (void)snprintf(address + used, sizeof(address) - used, "?cluster=%llx",
+                   (unsigned long long)cluster + 1);
+    must_fail(store_open(address, WALL_NS, &store), BATON_FAILED_PRECONDITION,
+              BATON_REASON_INCOMPATIBLE, "belongs to another cluster");
+    (void)snprintf(address + used, sizeof(address) - used, "?cluster=%llx",
+                   (unsigned long long)cluster);
+    must(store_open(address, WALL_NS, &store));
+    store_close(store);
+}
+
 static const struct etcd_part parts[] = {
     { "one_writer", one_writer, NULL },
     { "the_store_does_not_notice", the_store_does_not_notice, NULL },
     { "lost_answer", lost_answer, NULL },
     { "late_request", late_request, NULL },
     { "refused", refused, NULL },
+    { "epochs_go_with_the_record", epochs_go_with_the_record, NULL },
+    { "another_cluster", another_cluster, NULL },
 };
 
 int main(int argc, char **argv)

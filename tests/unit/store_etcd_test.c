@@ -13,7 +13,7 @@ Test(store_etcd, an_address_is_taken_apart)
     struct etcd_address address;
     struct baton_status st = etcd_address_parse(
         "https://a:2379,https://[::1]:2380/baton/prod/?ca=/c.pem&cert=/x&key=/y&user=u&"
-        "passwordFile=/p&timeoutMs=900&maxTxnOps=64",
+        "passwordFile=/p&timeoutMs=900&maxTxnOps=64&cluster=cdf818194e3a8c32",
         &address);
     cr_assert(baton_ok(&st), "%s", st.message);
     cr_assert_eq(address.endpoints_count, 2);
@@ -24,10 +24,12 @@ Test(store_etcd, an_address_is_taken_apart)
     cr_assert_str_eq(address.password_file, "/p");
     cr_assert_eq(address.timeout_ms, 900);
     cr_assert_eq(address.max_txn_ops, 64);
+    cr_assert_eq(address.cluster, 0xcdf818194e3a8c32);
     st = etcd_address_parse("http://127.0.0.1:2379", &address);
     cr_assert(baton_ok(&st));
     cr_assert_str_eq(address.prefix, "/baton");
     cr_assert_eq(address.timeout_ms, 4000);
+    cr_assert_eq(address.cluster, 0);
     st = etcd_address_parse("http://etcd.example:2379?insecure=true", &address);
     cr_assert(baton_ok(&st));
 }
@@ -49,6 +51,9 @@ Test(store_etcd, wrong_addresses_are_refused)
         { "https://a:1?pasword=u", "no option" },
         { "https://a:1?ca=", "empty" },
         { "https://a:1?ca", "NAME=VALUE" },
+        { "https://a:1?cluster=0", "cluster" },
+        { "https://a:1?cluster=0xab", "cluster" },
+        { "https://a:1?cluster=12345678901234567", "cluster" },
         { "https://a:1?timeoutMs=1x", "timeoutMs" },
         { "https://a:1?timeoutMs=10", "timeoutMs" },
         { "https://a:1?timeoutMs=4001", "timeoutMs" },
