@@ -167,13 +167,18 @@ class Fleet:
 
     # --- files ---
 
+    @staticmethod
+    def program(name):
+        """Where a program of this fleet is; tests/upgrade mixes two releases."""
+        return program(name)
+
     def controller_argv(self):
-        return [program("baton-controller"), "--listen", self.server, "--store", f"sqlite:{self.dir}/controller.db"]
+        return [self.program("baton-controller"), "--listen", self.server, "--store", f"sqlite:{self.dir}/controller.db"]
 
     def engine_config(self, agent, group, index, ranks):
         port = free_ports(1)[0]
         self.engines[f"{group}.e{index}"] = f"http://127.0.0.1:{port}"
-        command = [program("miniengine"), "--model", "{checkpoint}", "--served-model-name", "default"]
+        command = [self.program("miniengine"), "--model", "{checkpoint}", "--served-model-name", "default"]
         command += ["--port", str(port), "--tensor-parallel-size", str(ranks)] + (["--faults"] if self.faults else []) + self.arguments
         return {"name": f"e{index}", "kind": "vllm", "url": f"http://127.0.0.1:{port}", "recreate": {"exec": {"command": command}}}
 
@@ -211,7 +216,7 @@ class Fleet:
     def make_agent(self, name):
         path = self.dir / f"{name}.yaml"
         path.write_text(json.dumps(self.agent_config(name), indent=1))  # JSON is YAML.
-        return Process(name, [program("baton-agent"), "--config", str(path)], self.dir / f"{name}.log")
+        return Process(name, [self.program("baton-agent"), "--config", str(path)], self.dir / f"{name}.log")
 
     def apply_model(self, **update):
         path = self.dir / "model.yaml"
@@ -225,7 +230,7 @@ class Fleet:
         first = agent or next(iter(self.groups))
         env = {**os.environ, "BATON_SERVER": self.server, "BATON_AGENT": f"unix:{self.dir}/{first}.sock"}
         done = subprocess.run(
-            [program("batonctl"), *map(str, words)], env=env, input=given, capture_output=True, text=True, timeout=timeout * PATIENCE, check=False
+            [self.program("batonctl"), *map(str, words)], env=env, input=given, capture_output=True, text=True, timeout=timeout * PATIENCE, check=False
         )
         return done.returncode, done.stdout, done.stderr
 
