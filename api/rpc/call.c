@@ -165,8 +165,17 @@ static struct baton_status authorize(struct rpc_call *call)
                : baton_status_ok();
 }
 
+/* Asks the owner of the server whether this caller may come in now. */
+static struct baton_status ask_owner(struct rpc_call *call, struct rpc_error_details *details)
+{
+    const struct rpc_server_options *options = &call->server->options;
+    call->was_seen = true;
+    return options->admit != NULL ? options->admit(call, options->context, details)
+                                  : baton_status_ok();
+}
+
 /* What stands in the way of this call, as far as is known without its request; OK if nothing. */
-static struct baton_status check(struct rpc_call *call)
+static struct baton_status check(struct rpc_call *call, struct rpc_error_details *details)
 {
     struct rpc_server *server = call->server;
     if (atomic_load(&server->is_draining)) {
@@ -177,7 +186,10 @@ static struct baton_status check(struct rpc_call *call)
     if (call->route == NULL) {
         return unimplemented(call);
     }
-    struct baton_status st = admit(call);
+    struct baton_status st = ask_owner(call, details);
+    if (baton_ok(&st)) {
+        st = admit(call);
+    }
     return baton_ok(&st) && call->route->method->client_streams ? authorize(call) : st;
 }
 
@@ -200,18 +212,12 @@ static void watch_close(struct rpc_call *call)
     pthread_mutex_unlock(&call->mutex);
 }
 
-static bool is_stream(const struct rpc_call *call)
-{
-    return call->route != NULL &&
-           (call->route->method->client_streams || call->route->method->server_streams);
-}
-
 /* From here on the call takes part in the world. */
 static void begin(struct rpc_call *call)
 {
     pthread_mutex_lock(&call->mutex);
     call->core = call->accepted;
-    if (is_stream(call)) {
+    if (rpc_call_is_stream(call)) {
         call_start_close(call);
     }
     pthread_mutex_unlock(&call->mutex);
@@ -252,9 +258,10 @@ static void on_accepted(struct rpc_tag *tag, bool ok)
     read_metadata(call);
     call_read_peer(call);
     begin(call);
-    struct baton_status st = check(call);
+    struct rpc_error_details details = { .subject = NULL };
+    struct baton_status st = check(call, &details);
     if (!baton_ok(&st)) {
-        rpc_finish(call, &st);
+        rpc_finish_with(call, &st, &details);
     } else if (call->route->method->client_streams) {
         run_handler(call);
     } else {
@@ -401,7 +408,13 @@ static void leave_list(struct rpc_call *call)
 /* The call is over: nothing of it is with the core any more. */
 static void end(struct rpc_call *call, grpc_call *core, bool is_cancelled)
 {
+    const struct rpc_server_options *options = &call->server->options;
     grpc_call_unref(core);
+    if (call->was_seen && options->ended != NULL) {
+        options->ended(call,
+                       call->is_finished ? (enum baton_code)call->final_code : BATON_CANCELLED,
+                       options->context);
+    }
     if (call->receiver.on_done != NULL) {
         call->receiver.on_done(call, is_cancelled, call->receiver_context);
     }

@@ -28,6 +28,22 @@ void *rpc_call_data(const struct rpc_call *call)
     return atomic_load(&call->data);
 }
 
+void rpc_call_set_mark(struct rpc_call *call, uint32_t mark)
+{
+    call->mark = mark;
+}
+
+uint32_t rpc_call_mark(const struct rpc_call *call)
+{
+    return call->mark;
+}
+
+bool rpc_call_is_stream(const struct rpc_call *call)
+{
+    return call->route != NULL &&
+           (call->route->method->client_streams || call->route->method->server_streams);
+}
+
 struct baton_bytes rpc_call_metadata(const struct rpc_call *call, const char *key)
 {
     for (size_t i = 0; i < call->metadata.count; i++) {

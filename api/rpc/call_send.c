@@ -10,12 +10,24 @@ static void free_outgoing(struct outgoing *item)
     free(item);
 }
 
+static void count_queued(struct rpc_call *call, size_t bytes)
+{
+    call->queued_bytes += bytes;
+    atomic_fetch_add_explicit(&call->server->queued_bytes, bytes, memory_order_relaxed);
+}
+
+static void count_gone(struct rpc_call *call, size_t bytes)
+{
+    call->queued_bytes -= bytes;
+    atomic_fetch_sub_explicit(&call->server->queued_bytes, bytes, memory_order_relaxed);
+}
+
 void call_drop_queue(struct rpc_call *call)
 {
     while (call->first != NULL) {
         struct outgoing *item = call->first;
         call->first = item->next;
-        call->queued_bytes -= item->bytes;
+        count_gone(call, item->bytes);
         free_outgoing(item);
     }
     call->last = NULL;
@@ -108,7 +120,7 @@ void call_on_sent(struct rpc_tag *tag, bool ok)
     call->flying = NULL;
     call->is_sending = false;
     if (flown != NULL) {
-        call->queued_bytes -= flown->bytes;
+        count_gone(call, flown->bytes);
     }
     if (!ok) {
         call_drop_queue(call);
@@ -145,7 +157,7 @@ static void push(struct rpc_call *call, struct outgoing *item)
 {
     *(call->last == NULL ? &call->first : &call->last->next) = item;
     call->last = item;
-    call->queued_bytes += item->bytes;
+    count_queued(call, item->bytes);
 }
 
 static struct baton_status call_is_over(void)
@@ -157,11 +169,14 @@ static struct baton_status call_is_over(void)
  * status at once, past the data that waits for the client's window. */
 static struct baton_status cut(struct rpc_call *call)
 {
-    struct baton_status st =
-        baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT,
-                          "the stream's reader is too slow: more than %zu bytes wait for it",
-                          call->server->options.send_queue_bytes_max);
+    struct baton_status st = baton_status_make(
+        BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT,
+        "the stream's reader is too slow: %zu bytes wait for it (at most %zu, and "
+        "%zu for all readers)",
+        call->queued_bytes, call->server->options.send_queue_bytes_max,
+        call->server->options.send_queues_bytes_max);
     call->is_finished = true;
+    call->final_code = GRPC_STATUS_RESOURCE_EXHAUSTED;
     call->has_sent_status = true;
     call_start_close(call);
     call_drop_queue(call);
@@ -170,10 +185,45 @@ static struct baton_status cut(struct rpc_call *call)
     return st;
 }
 
+static size_t all_queued(struct rpc_server *server)
+{
+    return atomic_load_explicit(&server->queued_bytes, memory_order_relaxed);
+}
+
+/* With the server's mutex. */
+static void cut_if_behind(struct rpc_call *call)
+{
+    pthread_mutex_lock(&call->mutex);
+    if (call->core != NULL && !call->is_cancelled && call->queued_bytes > 0) {
+        (void)cut(call);
+    }
+    pthread_mutex_unlock(&call->mutex);
+}
+
+/* Where too much waits for all readers together: those that have waited longest go, until a quarter is free.  What waits
+ * for a reader that takes it is younger. */
+static void make_room(struct rpc_server *server, size_t bytes)
+{
+    size_t most = server->options.send_queues_bytes_max;
+    if (all_queued(server) + bytes <= most) {
+        return;
+    }
+    pthread_mutex_lock(&server->mutex);
+    struct rpc_call *call = server->calls;
+    while (call != NULL && call->next != NULL) {
+        call = call->next;
+    }
+    for (; call != NULL && all_queued(server) + bytes > most / 4 * 3; call = call->previous) {
+        cut_if_behind(call);
+    }
+    pthread_mutex_unlock(&server->mutex);
+}
+
 /* Takes the item. */
 static struct baton_status send_item(struct rpc_call *call, struct outgoing *item)
 {
     struct baton_status st = baton_status_ok();
+    make_room(call->server, item->bytes);
     pthread_mutex_lock(&call->mutex);
     if (call->core == NULL || call->is_cancelled || call->is_finished) {
         st = call_is_over();
@@ -237,6 +287,7 @@ size_t rpc_call_queued_bytes(const struct rpc_call *call)
 void rpc_reply(struct rpc_call *call, const void *message)
 {
     struct outgoing *item = outgoing_of(rpc_buffer_of(message));
+    make_room(call->server, item->bytes);
     pthread_mutex_lock(&call->mutex);
     if (call->core != NULL && !call->is_cancelled && !call->is_finished) {
         push(call, item);

@@ -99,8 +99,15 @@ struct rpc_server_options {
     const struct rpc_route *routes;
     size_t routes_count;
     void *context; /* Passed to handlers and 'authorize'. */
+    /* Runs for each call, also of health and reflection, before its request is read; anything but OK ends the call
+     * with it and '*details', which are zero before.  May be null. */
+    struct baton_status (*admit)(struct rpc_call *call, void *context,
+                                 struct rpc_error_details *details);
+    /* Runs once when a call that 'admit' saw is over, with the code that it ended with (CANCELLED: by the client, its
+     * deadline or a lost connection).  May be null. */
+    void (*ended)(struct rpc_call *call, enum baton_code code, void *context);
     /* Runs before the handler, with the request where there is one (rpc_call_request()); anything but OK ends the
-     * call with it.  May be null. */
+     * call with it.  Not for health and reflection.  May be null. */
     struct baton_status (*authorize)(struct rpc_call *call, void *context);
     const struct rpc_listener *listeners;
     size_t listeners_count;
@@ -108,11 +115,14 @@ struct rpc_server_options {
     uint32_t calls_max;                  /* Open calls, all methods together.  [16384] */
     uint32_t streams_per_connection_max; /* [4096] */
     size_t message_bytes_max;            /* [BATON_MESSAGE_BYTES_MAX] */
-    size_t send_queue_bytes_max;    /* Per call, sent but not yet taken by the network.  [4 MiB] */
-    uint64_t keepalive_ns;          /* Silence after which a peer is probed.  [20 s] */
-    uint64_t keepalive_timeout_ns;  /* [10 s] */
-    uint64_t client_ping_min_ns;    /* Clients that ping more often are cut.  [1 s] */
-    uint64_t connection_age_max_ns; /* Ends connections, so that rotated certificates count. */
+    size_t send_queue_bytes_max;  /* Per call, sent but not yet taken by the network.  [4 MiB] */
+    size_t send_queues_bytes_max; /* Of all calls: beyond it who waits longest is cut.  [256 MiB] */
+    uint64_t handshake_ns; /* From a connection to HTTP/2's settings; else it is ended.  [20 s] */
+    uint64_t connection_idle_ns;      /* Connections without a call are ended.  [never] */
+    uint64_t keepalive_ns;            /* Silence after which a peer is probed.  [20 s] */
+    uint64_t keepalive_timeout_ns;    /* [10 s] */
+    uint64_t client_ping_min_ns;      /* Clients that ping more often are cut.  [1 s] */
+    uint64_t connection_age_max_ns;   /* Ends connections, so that rotated certificates count. */
     uint64_t connection_age_grace_ns; /* [never; 30 s] */
     bool no_reflection;               /* Default: v1 and v1alpha are served. */
 };
@@ -151,6 +161,11 @@ const void *rpc_call_request(const struct rpc_call *call);
 /* A free slot for the owner of the call. */
 void rpc_call_set_data(struct rpc_call *call, void *data);
 void *rpc_call_data(const struct rpc_call *call);
+/* A number for the owner of the server, 0 before: see 'admit' and 'ended'. */
+void rpc_call_set_mark(struct rpc_call *call, uint32_t mark);
+uint32_t rpc_call_mark(const struct rpc_call *call);
+/* Whether its method streams, either way. */
+bool rpc_call_is_stream(const struct rpc_call *call);
 /* Value of a metadata key (lower case) that the client sent; data is null if absent.  Valid as long
  * as the call is referenced. */
 struct baton_bytes rpc_call_metadata(const struct rpc_call *call, const char *key);

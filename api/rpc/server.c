@@ -31,6 +31,9 @@ static void fill_defaults(struct rpc_server_options *options)
     if (options->send_queue_bytes_max == 0) {
         options->send_queue_bytes_max = (size_t)4 << 20;
     }
+    if (options->send_queues_bytes_max == 0) {
+        options->send_queues_bytes_max = (size_t)256 << 20;
+    }
 }
 
 static grpc_server *create_core(const struct rpc_server_options *options)
@@ -50,6 +53,12 @@ static grpc_server *create_core(const struct rpc_server_options *options)
     args[count++] = rpc_arg(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     args[count++] = rpc_arg(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, ping_min_ms);
     args[count++] = rpc_arg(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    args[count++] = rpc_arg(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                            rpc_ms(options->handshake_ns, 20 * BATON_NS_PER_S));
+    if (options->connection_idle_ns > 0) {
+        args[count++] =
+            rpc_arg(GRPC_ARG_MAX_CONNECTION_IDLE_MS, rpc_ms(options->connection_idle_ns, 1));
+    }
     if (options->connection_age_max_ns > 0) {
         args[count++] =
             rpc_arg(GRPC_ARG_MAX_CONNECTION_AGE_MS, rpc_ms(options->connection_age_max_ns, 1));

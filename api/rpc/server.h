@@ -43,9 +43,10 @@ struct rpc_server {
     uint16_t ports[SERVER_LISTENERS_MAX];
     bool is_started;
     struct rpc_tag shutdown_tag;
-    atomic_bool is_draining; /* New calls are refused. */
-    atomic_uint admitted;    /* Calls that count against calls_max. */
-    atomic_uint objects;     /* Calls that exist, waiting ones included. */
+    atomic_bool is_draining;    /* New calls are refused. */
+    atomic_uint admitted;       /* Calls that count against calls_max. */
+    atomic_uint objects;        /* Calls that exist, waiting ones included. */
+    atomic_size_t queued_bytes; /* Of all calls' send queues. */
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -84,6 +85,8 @@ struct rpc_call {
 
     struct route_state *route; /* Null for an unknown method. */
     bool is_admitted;
+    bool was_seen; /* By the 'admit' hook: 'ended' is told. */
+    uint32_t mark;
     ProtobufCMessage *request;
     struct rpc_receiver receiver; /* Set in the handler. */
     void *receiver_context;

@@ -41,7 +41,7 @@ static unsigned bare_roles(const struct access *access, const struct rpc_peer *p
     return 0;
 }
 
-static unsigned roles_of(const struct access *access, const struct rpc_peer *peer)
+unsigned access_roles(const struct access *access, const struct rpc_peer *peer)
 {
     unsigned roles = bare_roles(access, peer);
     for (size_t i = 0; i < access->rows_count; i++) {
@@ -87,7 +87,7 @@ struct baton_status access_check_call(const struct access *access, const struct 
                                       const char *method)
 {
     const struct rule *rule = rules_find(method);
-    unsigned roles = roles_of(access, peer);
+    unsigned roles = access_roles(access, peer);
     char needed[WORDS_BYTES];
     char has[WORDS_BYTES];
     if (rule != NULL && (rule->roles & roles) != 0) {

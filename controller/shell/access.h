@@ -35,6 +35,9 @@ struct access {
 /* Without a file: everything on this machine, nothing else. */
 struct access access_default(void);
 
+/* ROLE_BIT()s of all that the caller is. */
+unsigned access_roles(const struct access *access, const struct rpc_peer *peer);
+
 /* May it call this RPC at all?  PERMISSION_DENIED NOT_ALLOWED names caller, RPC, the roles that may, and what to
  * do. */
 BATON_MUST_USE struct baton_status access_check_call(const struct access *access,

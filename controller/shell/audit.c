@@ -184,7 +184,8 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 static bool is_repeated(struct audit *audit, const struct audit_entry *entry, uint64_t now,
                         uint64_t *repeated)
 {
-    if (entry->status->code != BATON_PERMISSION_DENIED) {
+    if (entry->status->code != BATON_PERMISSION_DENIED &&
+        entry->status->code != BATON_RESOURCE_EXHAUSTED) {
         return false;
     }
     uint64_t hash = hash_text(

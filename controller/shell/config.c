@@ -88,6 +88,29 @@ static const cyaml_schema_field_t audit_fields[] = {
     CYAML_FIELD_UINT("keep", CYAML_FLAG_OPTIONAL, struct controller_audit, keep), CYAML_FIELD_END
 };
 
+static const cyaml_schema_field_t rate_fields[] = {
+    CYAML_FIELD_UINT("calls", CYAML_FLAG_OPTIONAL, struct rate, calls),
+    CYAML_FIELD_UINT("burst", CYAML_FLAG_OPTIONAL, struct rate, burst),
+    CYAML_FIELD_UINT("streams", CYAML_FLAG_OPTIONAL, struct rate, streams), CYAML_FIELD_END
+};
+
+#define RATE(key, role)                                                                            \
+    CYAML_FIELD_MAPPING_PTR(key, CYAML_FLAG_OPTIONAL, struct controller_rates, roles[role],        \
+                            rate_fields)
+
+static const cyaml_schema_field_t rates_fields[] = {
+    RATE("trainer", ROLE_TRAINER),   RATE("agent", ROLE_AGENT),   RATE("router", ROLE_ROUTER),
+    RATE("operator", ROLE_OPERATOR), RATE("viewer", ROLE_VIEWER), CYAML_FIELD_END
+};
+
+#define CONNECTIONS(key, member)                                                                   \
+    CYAML_FIELD_STRING_PTR(key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,                          \
+                           struct controller_connections, member, 1, 32)
+
+static const cyaml_schema_field_t connections_fields[] = { CONNECTIONS("handshake", handshake),
+                                                           CONNECTIONS("idle", idle),
+                                                           CYAML_FIELD_END };
+
 #define LEADERSHIP(key, flags, member, bytes)                                                      \
     CYAML_FIELD_STRING_PTR(key, CYAML_FLAG_POINTER | (flags), struct controller_leadership,        \
                            member, 1, bytes)
@@ -119,6 +142,10 @@ static const cyaml_schema_field_t config_fields[] = {
                             prometheus_fields),
     CYAML_FIELD_MAPPING_PTR("audit", CYAML_FLAG_OPTIONAL, struct controller_config, audit,
                             audit_fields),
+    CYAML_FIELD_MAPPING_PTR("rates", CYAML_FLAG_OPTIONAL, struct controller_config, rates,
+                            rates_fields),
+    CYAML_FIELD_MAPPING_PTR("connections", CYAML_FLAG_OPTIONAL, struct controller_config,
+                            connections, connections_fields),
     CYAML_FIELD_MAPPING_PTR("access", CYAML_FLAG_OPTIONAL, struct controller_config, access,
                             access_fields),
     CYAML_FIELD_MAPPING_PTR("leadership", CYAML_FLAG_OPTIONAL, struct controller_config, leadership,

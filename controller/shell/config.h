@@ -13,6 +13,8 @@
  *     key: server.key
  *     clientCa: ca.crt              given: clients must show a certificate signed by it
  *   insecure: false                 true: other machines may do everything without a certificate
+ *   rates: {viewer: {calls: 500, burst: 1000, streams: 1024}, ...}   of one identity in one role; deploy/docs/security.md
+ *   connections: {handshake: 20s, idle: 30m}   when they are ended
  *   audit: {file: ..., rotate: 16MiB, keep: 4}   who changed what; default beside a sqlite: store
  *   access:                         who may do what; deploy/docs/security.md
  *     local: [operator, viewer]     roles of callers on this machine without a certificate; absent: all
@@ -30,6 +32,7 @@
 #include "controller/shell/audit.h"
 #include "controller/shell/leadership.h"
 #include "controller/shell/prometheus.h"
+#include "controller/shell/rates.h"
 
 struct controller_tls {
     char *cert;
@@ -74,6 +77,15 @@ struct controller_audit {
     unsigned keep; /* 0: not given. */
 };
 
+struct controller_rates {
+    struct rate *roles[ROLES_COUNT]; /* Null: not given. */
+};
+
+struct controller_connections {
+    char *handshake;
+    char *idle;
+};
+
 struct controller_leadership {
     char *advertise;
     char *lease;
@@ -90,11 +102,13 @@ struct controller_config {
     unsigned swaps_kept; /* 0: not given. */
     bool insecure;
     struct controller_tls *tls;
-    struct controller_quotas *limits;         /* Null: not given. */
-    struct controller_prometheus *prometheus; /* Null: there is none. */
-    struct controller_access *access;         /* Null: not given. */
-    struct controller_audit *audit;           /* Null: not given. */
-    struct controller_leadership *leadership; /* Null: not given. */
+    struct controller_quotas *limits;           /* Null: not given. */
+    struct controller_prometheus *prometheus;   /* Null: there is none. */
+    struct controller_access *access;           /* Null: not given. */
+    struct controller_audit *audit;             /* Null: not given. */
+    struct controller_rates *rates;             /* Null: not given. */
+    struct controller_connections *connections; /* Null: not given. */
+    struct controller_leadership *leadership;   /* Null: not given. */
 };
 
 BATON_MUST_USE struct baton_status controller_config_load(const char *path,
@@ -116,6 +130,12 @@ BATON_MUST_USE struct baton_status controller_config_audit(const struct controll
                                                            const char *store, char room[],
                                                            size_t room_bytes,
                                                            struct audit_options *out);
+/* How often identities may call; members of 0 were not given.  'config' may be null. */
+BATON_MUST_USE struct baton_status controller_config_rates(const struct controller_config *config,
+                                                           struct rates_options *out);
+/* When connections are ended.  'config' may be null. */
+BATON_MUST_USE struct baton_status controller_config_connections(
+    const struct controller_config *config, uint64_t *handshake_ns, uint64_t *idle_ns);
 /* The times of leadership, checked against each other, and the address that the others are told:
  * 'advertise' (of the command line) where it is not null.  'config' may be null. */
 BATON_MUST_USE struct baton_status controller_config_leadership(

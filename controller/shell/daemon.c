@@ -392,7 +392,11 @@ static struct baton_status create_server(struct daemon *daemon)
     struct rpc_server_options options = { .routes = routes_all(),
                                           .routes_count = routes_count(),
                                           .context = daemon,
+                                          .admit = service_admit,
+                                          .ended = service_ended,
                                           .authorize = service_authorize,
+                                          .handshake_ns = daemon->options.connections.handshake_ns,
+                                          .connection_idle_ns = daemon->options.connections.idle_ns,
                                           .listeners = daemon->options.listeners,
                                           .listeners_count = daemon->options.listeners_count,
                                           .calls_max = CALLS_MAX,
@@ -406,6 +410,7 @@ struct baton_status daemon_create(const struct daemon_options *options, struct d
     baton_assert(daemon != NULL);
     daemon->options = *options;
     daemon->access = options->access != NULL ? *options->access : access_default();
+    daemon->rates = rates_create(options->rates);
     daemon->past = calloc(DAEMON_PAST_CHANGES, sizeof(*daemon->past));
     baton_assert(daemon->past != NULL);
     daemon->store_status = baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
@@ -458,6 +463,7 @@ void daemon_destroy(struct daemon *daemon)
     if (daemon->memory != NULL) {
         (void)munmap(daemon->memory, daemon->memory_bytes);
     }
+    rates_destroy(daemon->rates);
     free(daemon->batch);
     free(daemon->late_rolls);
     free(daemon->sessions);

@@ -24,6 +24,7 @@
 #include "controller/shell/access.h"
 #include "controller/shell/audit.h"
 #include "controller/shell/leadership.h"
+#include "controller/shell/rates.h"
 #include "controller/store/store.h"
 
 struct daemon;
@@ -81,6 +82,12 @@ struct past_change {
 
 enum { DAEMON_PAST_CHANGES = 4096, DAEMON_MAILBOX = 8192 };
 
+/* Of the server's connections. */
+struct connection_limits {
+    uint64_t handshake_ns; /* To be ready for calls. */
+    uint64_t idle_ns;      /* Without a call. */
+};
+
 struct daemon_options {
     const char *store_address;
     const struct rpc_listener *listeners;
@@ -89,6 +96,8 @@ struct daemon_options {
     const struct controller_limits *limits; /* Null: the defaults; members of 0: the default. */
     const struct prometheus_options *prometheus; /* Null: there is none. */
     const struct access *access;                 /* Null: access_default(). */
+    const struct rates_options *rates;           /* Null: the defaults. */
+    struct connection_limits connections;        /* Members of 0: the default. */
     const struct audit_options *audit;           /* Null: none is kept. */
     const struct leadership_options *leadership; /* Null: it is the only controller of its store. */
 };
@@ -96,7 +105,8 @@ struct daemon_options {
 struct daemon {
     struct daemon_options options;
     struct access access; /* Constant. */
-    struct audit *audit;  /* Null: none is kept. */
+    struct rates *rates;
+    struct audit *audit; /* Null: none is kept. */
     struct baton_mailbox *mailbox;
     struct rpc_server *server;
     struct store *store;

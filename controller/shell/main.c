@@ -255,6 +255,8 @@ struct settings {
     struct controller_limits limits;
     struct prometheus_options prometheus;
     struct access access;
+    struct rates_options rates;
+    struct connection_limits connections;
     struct audit_options audit;
     char audit_file[BATON_PATH_BYTES];
     struct rpc_tls tls;
@@ -279,6 +281,13 @@ static struct baton_status read_settings(const struct arguments *arguments,
     }
     if (baton_ok(&st) && config != NULL) {
         st = controller_config_access(arguments->config, config, &out->access);
+    }
+    if (baton_ok(&st)) {
+        st = controller_config_rates(config, &out->rates);
+    }
+    if (baton_ok(&st)) {
+        st = controller_config_connections(config, &out->connections.handshake_ns,
+                                           &out->connections.idle_ns);
     }
     if (baton_ok(&st)) {
         st = controller_config_audit(config, arguments->store, out->audit_file,
@@ -337,6 +346,8 @@ int main(int argc, char **argv)
         .limits = &settings.limits,
         .prometheus = config != NULL ? &settings.prometheus : NULL,
         .access = &settings.access,
+        .rates = &settings.rates,
+        .connections = settings.connections,
         .audit = &settings.audit,
         .leadership = settings.one_of_several ? &settings.leadership : NULL
     };

@@ -72,6 +72,10 @@ void service_mutate(struct daemon *daemon, struct rpc_call *call,
 
 /* The server's authorize hook (RPC threads): has the caller a role that may call this RPC? */
 struct baton_status service_authorize(struct rpc_call *call, void *context);
+/* The server's other hooks: whether the caller has calls and streams left (rates.h), and its call's end. */
+struct baton_status service_admit(struct rpc_call *call, void *context,
+                                  struct rpc_error_details *details);
+void service_ended(struct rpc_call *call, enum baton_code code, void *context);
 /* May the caller change what the request is about?  False: the call was refused and given up. */
 bool service_may_change(struct daemon *daemon, struct rpc_call *call,
                         const struct request *request);

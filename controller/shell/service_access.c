@@ -2,10 +2,40 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/base/clock.h"
 #include "controller/shell/access.h"
 #include "controller/shell/service.h"
 
 enum { AGENT_OBJECT_BYTES = 80 };
+
+struct baton_status service_admit(struct rpc_call *call, void *context,
+                                  struct rpc_error_details *details)
+{
+    struct daemon *daemon = context;
+    struct rpc_peer peer;
+    uint32_t mark = 0;
+    rpc_call_peer(call, &peer);
+    const struct rule *rule = rules_find(rpc_call_method(call));
+    struct rates_call asked = { .identity = peer.identity,
+                                .roles = rule != NULL
+                                             ? rule->roles & access_roles(&daemon->access, &peer)
+                                             : 0,
+                                .is_stream = rpc_call_is_stream(call),
+                                .now_ns = baton_clock_monotonic_ns() };
+    struct baton_status st = rates_take(daemon->rates, &asked, &mark, &details->retry_after_ns);
+    rpc_call_set_mark(call, mark);
+    if (!baton_ok(&st)) {
+        service_audit_refused(daemon, call, NULL, &st);
+    }
+    return st;
+}
+
+void service_ended(struct rpc_call *call, enum baton_code code, void *context)
+{
+    struct daemon *daemon = context;
+    (void)code;
+    rates_give_back(daemon->rates, rpc_call_mark(call));
+}
 
 struct baton_status service_authorize(struct rpc_call *call, void *context)
 {

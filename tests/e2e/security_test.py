@@ -35,7 +35,8 @@ def identity(role, name):
 class SecureFleet(Fleet):
     """A fleet where nobody is anything without a certificate, and each agent has its own."""
 
-    PEOPLE = {"ada": "operator", "vic": "viewer", "tom": "trainer", "node-c": "agent"}
+    PEOPLE = {"ada": "operator", "vic": "viewer", "val": "viewer", "tom": "trainer", "node-c": "agent"}
+    SETTINGS = {}  # More of the controller's file.
 
     def controller_argv(self):
         self.pki = self.dir / "pki"
@@ -58,7 +59,7 @@ class SecureFleet(Fleet):
             "access": {"local": ["none"], "identities": rows},
             "tls": {"cert": str(self.pki / "controller.crt"), "key": str(self.pki / "controller.key"), "clientCa": str(self.pki / "ca.crt")},
         }
-        (self.dir / "controller.yaml").write_text(json.dumps(config))
+        (self.dir / "controller.yaml").write_text(json.dumps({**config, **self.SETTINGS}))
         return [program("baton-controller"), "--config", str(self.dir / "controller.yaml")]
 
     def pair(self, name, folder=None):

@@ -5,6 +5,8 @@ baton_test(controller_prometheus_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/controller_prometheus_test.c LIBS controller_shell)
 baton_test(controller_shell_report_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/controller_shell_report_test.c LIBS controller_shell)
+baton_test(controller_rates_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/controller_rates_test.c LIBS controller_shell)
 baton_test(controller_access_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/controller_access_test.c LIBS controller_shell)
 baton_test(controller_config_leadership_test

@@ -130,6 +130,26 @@ Test(rpc_stream, slow_reader_is_cut)
     cr_assert_eq(fixture.dones, 1);
 }
 
+/* What waits for all readers together has a bound, too: who waits longest goes, whatever its own queue has left. */
+Test(rpc_stream, the_slowest_of_many_readers_is_cut)
+{
+    struct rpc_fixture fixture;
+    rpc_fixture_start_with(&fixture,
+                           (struct rpc_server_options){ .send_queue_bytes_max = 4 << 20,
+                                                        .send_queues_bytes_max = 512 << 10 },
+                           (struct rpc_client_options){ .target = NULL });
+    struct rpc_stream *stream = rpc_fixture_events(&fixture, "flood", 0, NULL, NULL);
+    cr_assert(rpc_fixture_wait(&fixture, &fixture.cancels, 1));
+    struct baton_status end;
+    (void)read_all(stream, &end);
+    cr_assert_eq(end.code, BATON_RESOURCE_EXHAUSTED, "%d %s", end.code, end.message);
+    struct rpc_result result = rpc_fixture_get(&fixture, "qwen3", NULL);
+    cr_assert(baton_ok(&result.status), "%s", result.status.message);
+    baton_wire_free(result.message);
+    rpc_stream_unref(stream);
+    rpc_fixture_stop(&fixture);
+}
+
 /* A draining server finishes its streams and says why. */
 Test(rpc_stream, drain_finishes_streams)
 {

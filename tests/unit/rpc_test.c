@@ -284,6 +284,59 @@ Test(rpc, authorize_hook)
     rpc_fixture_stop(&fixture);
 }
 
+/* What the hooks around a call saw; each test is a process of its own. */
+static atomic_uint ended_ok;
+static atomic_uint ended_exhausted;
+
+static struct baton_status admit_marked(struct rpc_call *call, void *context,
+                                        struct rpc_error_details *details)
+{
+    (void)context;
+    cr_assert_null(rpc_call_request(call), "it is asked before the request is read");
+    rpc_call_set_mark(call, 7);
+    if (rpc_call_metadata(call, "x-again").data == NULL) {
+        return baton_status_ok();
+    }
+    details->retry_after_ns = 250 * MS;
+    return baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT, "called too often");
+}
+
+static void count_ended(struct rpc_call *call, enum baton_code code, void *context)
+{
+    (void)context;
+    cr_assert_eq(rpc_call_mark(call), 7);
+    atomic_fetch_add(code == BATON_OK ? &ended_ok : &ended_exhausted, 1);
+}
+
+static void wait_for_count(atomic_uint *counter, unsigned wanted)
+{
+    uint64_t end = baton_clock_monotonic_ns() + 20 * BATON_NS_PER_S;
+    while (atomic_load(counter) < wanted && baton_clock_monotonic_ns() < end) {
+        (void)usleep(1000);
+    }
+    cr_assert_eq(atomic_load(counter), wanted);
+}
+
+/* The admit hook stands before the request, also of health; its refusal says when to try again; each end is told. */
+Test(rpc, admit_and_ended_hooks)
+{
+    struct rpc_fixture fixture;
+    rpc_fixture_start_with(
+        &fixture, (struct rpc_server_options){ .admit = admit_marked, .ended = count_ended },
+        (struct rpc_client_options){ .target = NULL });
+    struct rpc_metadata pair = { "x-again", "1" };
+    struct rpc_call_options options = { .metadata = &pair, .metadata_count = 1 };
+    struct rpc_result result = rpc_fixture_get(&fixture, "m", &options);
+    cr_assert_eq(result.status.code, BATON_RESOURCE_EXHAUSTED);
+    cr_assert_eq(fixture.requests, 0);
+    result = rpc_fixture_get(&fixture, "m", NULL);
+    cr_assert(baton_ok(&result.status), "%s", result.status.message);
+    baton_wire_free(result.message);
+    wait_for_count(&ended_ok, 1);
+    wait_for_count(&ended_exhausted, 1);
+    rpc_fixture_stop(&fixture);
+}
+
 /* --- listeners --- */
 
 static struct baton_status listen_on(const char *address)
