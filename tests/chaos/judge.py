@@ -4,6 +4,8 @@ A record is a dictionary of plain values (so that it can be stored, and damaged 
   names        {seq: "v1"}: what each published version holds; chaos published them, so it knows
   digests      {"v1": hex}: as the first publish of each told
   newest       seq of the version that was published last
+  undone       seqs that an operator took back: only from these may a group go back
+  daemons      names of the processes that have to run, each once
   in_flight    "keep", "wait" or "abort"
   groups       {group: {engine: ranks}}
   answers      what clients got: group, engine, began, ended (seconds of one clock), prompt, asked, status, and for a 200 version, version_end,
@@ -22,7 +24,7 @@ import pathlib
 
 EXPECTED = json.loads((pathlib.Path(__file__).resolve().parents[1] / "data/expected.json").read_text())
 TOLERANCE = EXPECTED["probe"]["tolerance"]
-ENDED = ("ROLL_STATE_COMPLETED", "ROLL_STATE_SUPERSEDED")
+ENDED = ("ROLL_STATE_COMPLETED", "ROLL_STATE_SUPERSEDED", "ROLL_STATE_UNDONE")
 # A gate's change is seen a little later than it is made.
 GRACE = 0.1
 
@@ -60,14 +62,16 @@ def judge_tokens(record, answer):
         first, last = int(answer["version"]), int(answer["version_end"])
     except (TypeError, ValueError):
         return ["an answer does not name its versions"]
-    if first not in record["names"] or last not in record["names"] or last < first:
+    back = last < first and first in record["undone"]
+    if first not in record["names"] or last not in record["names"] or last < first and not back:
         return [f"an answer names versions {first} to {last}, which were not published in this order"]
     if first != last and record["in_flight"] != "keep":
         return [f"an answer spans versions {first} to {last}, though the policy says {record['in_flight']}"]
     found = []
     if len(answer["logprobs"]) != answer["asked"] or len(answer["text"]) != answer["asked"]:
         found.append(f"an answer has {len(answer['logprobs'])} of {answer['asked']} tokens (finish: {answer.get('finish')})")
-    chain = [record["names"][seq] for seq in sorted(record["names"]) if first <= seq <= last]
+    seqs = [seq for seq in sorted(record["names"]) if min(first, last) <= seq <= max(first, last)]
+    chain = [record["names"][seq] for seq in (reversed(seqs) if back else seqs)]
     if not fits_chain(answer, chain):
         found.append(f"an answer is not of {' then '.join(chain)} (versions {first} to {last}) but of a mixture or of something else")
     return found
@@ -100,7 +104,8 @@ def judge_order(record):
         newest, next_ended = 0, 0
         for answer in sorted(good, key=lambda a: a["began"]):
             while next_ended < len(by_end) and by_end[next_ended]["ended"] < answer["began"]:
-                newest = max(newest, int(by_end[next_ended]["version_end"]))
+                ended = int(by_end[next_ended]["version_end"])
+                newest = newest if ended in record["undone"] else max(newest, ended)
                 next_ended += 1
             if int(answer["version"]) < newest:
                 found.append(f"group {group} served version {newest} and later {answer['version']}: {show(answer)}")
@@ -163,6 +168,7 @@ def judge_group(record, group, told):
     committed = int(told.get("committedSeq", 0))
     found = []
     answered = [int(a["version_end"]) for a in record["answers"] if a["group"] == group and a["status"] == 200 and a["version_end"]]
+    answered = [seq for seq in answered if seq not in record["undone"]]
     if answered and max(answered) > committed:
         found.append(f"group {group} answered under version {max(answered)}, and now has committed {committed}: a commit was lost")
     serves = committed == record["newest"] and told.get("gateOpen") and "ticket" not in told
@@ -191,12 +197,12 @@ def judge_told(record):
 
 
 def judge_processes(record):
-    """One controller, each agent once, and of each engine one leader with all of its ranks in one session; nothing else."""
+    """Each daemon once, and of each engine one leader with all of its ranks in one session; nothing else."""
     found = []
     for process in record["processes"]:
         if process["what"] == "other":
             found.append(f"an orphan was left: {process}")
-    for what in ["controller", *record["agents"]]:
+    for what in record["daemons"]:
         count = sum(p["what"] == what for p in record["processes"])
         if count != 1:
             found.append(f"{count} processes of {what}")

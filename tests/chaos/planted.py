@@ -29,7 +29,7 @@ def made_record():
     """A good record, made by hand: a roll from version 2 to 3, with one answer across it and one engine killed."""
     names = {1: "v1", 2: "v2", 3: "v3"}
     record = {"names": names, "digests": {n: n * 16 for n in names.values()}, "newest": 3, "in_flight": "keep", "groups": copy.deepcopy(GROUPS)}
-    record["agents"] = ["node-a", "node-b"]
+    record["daemons"], record["undone"] = ["controller", "node-a", "node-b"], set()
     record["outages"] = [{"group": "g1", "since": 4.0, "until": 6.0}]
     record["holds"] = [{"group": "g0", "since": 2.0, "until": 2.2, "within": 40}]
     answers = []
@@ -55,6 +55,19 @@ def made_record():
 def good_answer(record, at=0):
     """The at-th good answer of one version."""
     return [a for a in record["answers"] if a["status"] == 200 and a["version"] == a["version_end"]][at]
+
+
+def engine_like(record, engines, ranks, at=0):
+    """The at-th engine of a group of so many engines of so many ranks that serves the newest version; none may be there at present."""
+    serving = {g["meta"]["name"] for g in record["told"]["groups"] if int(g.get("committedSeq", 0)) == record["newest"] and g.get("gateOpen")}
+    for group, parts in record["groups"].items():
+        if group in serving and list(parts.values()) == [ranks] * engines:
+            return list(parts)[at]
+    return None
+
+
+def serving_group(record):
+    return next(g for g in record["told"]["groups"] if int(g.get("committedSeq", 0)) == record["newest"] and g.get("gateOpen"))
 
 
 def other_name(record, seq):
@@ -138,7 +151,7 @@ def plant_old_after_new(r):
 
 
 def plant_long_hold(r):
-    r["holds"].append({"group": "g0", "since": 1.0, "until": 100.0, "within": 40})
+    r["holds"].append({"group": next(iter(r["groups"])), "since": 1.0, "until": 100.0, "within": 40})
 
 
 def first_engine(r):
@@ -155,7 +168,7 @@ def plant_no_label(r):
 
 def plant_mixed_group(r):
     """One of two engines is wholly on another version, label and all."""
-    facts = r["engines"]["g2.e1"]
+    facts = r["engines"][engine_like(r, 2, 1, 1)]
     seq = r["newest"] - 1
     facts["guard"]["version"], facts["label"] = seq, str(seq)
     for each in facts["answers"]:
@@ -165,7 +178,7 @@ def plant_mixed_group(r):
 
 def plant_mixed_ranks(r):
     """One of two ranks is on another version: the sums lie between both."""
-    facts = r["engines"]["g1.e0"]
+    facts = r["engines"][engine_like(r, 1, 2)]
     for each in facts["answers"]:
         other = judge.expected(other_name(r, r["newest"]), each["prompt"])["logprobs"]
         each["logprobs"] = [(a + b) / 2 for a, b in zip(each["logprobs"], other)]
@@ -173,7 +186,7 @@ def plant_mixed_ranks(r):
 
 def plant_stale_cache(r):
     """Only the answer from the prefix cache is wrong."""
-    say(r["engines"]["g0.e0"]["answers"][1], other_name(r, r["newest"]), 0)
+    say(r["engines"][engine_like(r, 1, 1)]["answers"][1], other_name(r, r["newest"]), 0)
 
 
 def plant_shut_gate(r):
@@ -185,8 +198,7 @@ def plant_no_answer(r):
 
 
 def plant_lost_commit(r):
-    group = r["told"]["groups"][0]
-    group.update(committedSeq=str(r["newest"] - 1), blockedReason="BLOCKED_REASON_STAGING", blockedMessage="planted")
+    serving_group(r).update(committedSeq=str(r["newest"] - 1), blockedReason="BLOCKED_REASON_STAGING", blockedMessage="planted")
 
 
 def plant_lost_publish(r):
@@ -202,7 +214,7 @@ def plant_other_digest(r):
 
 
 def plant_no_reason(r):
-    r["told"]["groups"][0]["gateOpen"] = False
+    serving_group(r)["gateOpen"] = False
 
 
 def plant_lost_group(r):
@@ -214,12 +226,12 @@ def plant_endless_roll(r):
 
 
 def plant_doubled_engine(r):
-    mine = [p for p in r["processes"] if p["engine"] == "g0.e0"]
+    mine = [p for p in r["processes"] if p["engine"] == engine_like(r, 1, 1)]
     r["processes"].append({**mine[0], "pid": 99999, "session": 99999})
 
 
 def plant_lost_rank(r):
-    mine = [p for p in r["processes"] if p["engine"] == "g1.e0"]
+    mine = [p for p in r["processes"] if p["engine"] == engine_like(r, 1, 2)]
     r["processes"].remove(mine[-1])
 
 
@@ -227,11 +239,19 @@ def plant_orphan(r):
     r["processes"].append({"pid": 99999, "session": 99999, "what": "other", "engine": "", "command": "planted"})
 
 
-def plant_two_controllers(r):
-    r["processes"] += [p for p in r["processes"] if p["what"] == "controller"]
+def plant_doubled_daemon(r):
+    r["processes"] += [p for p in r["processes"] if p["what"] == r["daemons"][0]]
 
 
 PLANTS = {name[6:]: plant for name, plant in sorted(globals().items()) if name.startswith("plant_")}
+
+
+def applies(record, name):
+    """Some damage is none while a group is kept back: a roll may then go on, and an engine of the wanted shape may not serve."""
+    if name == "endless_roll":
+        return all(int(g.get("committedSeq", 0)) == record["newest"] for g in record["told"]["groups"])
+    shapes = {"mixed_group": (2, 1), "mixed_ranks": (1, 2), "stale_cache": (1, 1), "doubled_engine": (1, 1), "lost_rank": (1, 2)}
+    return name not in shapes or engine_like(record, *shapes[name]) is not None
 
 
 def missed(record):
@@ -241,6 +261,8 @@ def missed(record):
         return [f"(the record was not good: {found[0]})"]
     names = []
     for name, plant in PLANTS.items():
+        if not applies(record, name):
+            continue
         damaged = copy.deepcopy(record)
         plant(damaged)
         if not judge.judge(damaged):

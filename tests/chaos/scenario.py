@@ -285,9 +285,10 @@ class Chaos:
             "names": dict(self.names),
             "digests": dict(self.digests),
             "newest": self.newest,
+            "undone": set(),
             "in_flight": POLICY["inFlight"],
             "groups": self.fleet.parts,
-            "agents": list(self.fleet.agents),
+            "daemons": ["controller", *self.fleet.agents],
             "outages": outages,
             "holds": holds,
             "engines": {
@@ -336,7 +337,6 @@ class Chaos:
     def tails(self):
         return self.fleet.tails()
 
-
-def events(chaos):
-    """The controller's last events, for a failed run's story."""
-    return chaos.fleet.try_run("events")[1].splitlines()[-60:]
+    def events(self):
+        """The controller's last events, for a failed run's story."""
+        return self.fleet.try_run("events")[1].splitlines()[-60:]

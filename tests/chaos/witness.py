@@ -43,20 +43,23 @@ def complete(port, prompt, tokens, **more):
 
 
 class Clients:
-    """Two threads an engine that ask all the time: long answers, which swaps fall into, and short ones."""
+    """Threads that ask all the time, for each engine one a length of answers: long ones, which swaps fall into, and short ones."""
 
-    def __init__(self, engines, prompts):
+    def __init__(self, engines, prompts, tokens=(40, 12), pause=(0.02, 0.08), enter=None):
+        """enter(engine) is called first by each thread: it brings it to where the engine can be reached."""
         self.answers, self.lock, self.stopping = [], threading.Lock(), threading.Event()
-        self.prompts = prompts
+        self.prompts, self.pause, self.enter = prompts, pause, enter
         self.threads = [
-            threading.Thread(target=self.ask, args=(group, name, port, tokens), daemon=True)
+            threading.Thread(target=self.ask, args=(group, name, port, count), daemon=True)
             for group, name, port in engines
-            for tokens in (40, 12)
+            for count in tokens
         ]
         for thread in self.threads:
             thread.start()
 
     def ask(self, group, engine, port, tokens):
+        if self.enter:
+            self.enter(engine)
         rng, turn = random.Random(f"{engine}/{tokens}"), 0
         while not self.stopping.is_set():
             prompt = self.prompts[PROMPT_KEYS[turn % len(PROMPT_KEYS)]]
@@ -64,7 +67,7 @@ class Clients:
             answer = {"group": group, "engine": engine, **complete(port, prompt, tokens)}
             with self.lock:
                 self.answers.append(answer)
-            self.stopping.wait(rng.uniform(0.02, 0.08) if answer["status"] == 200 else 0.05)
+            self.stopping.wait(rng.uniform(*self.pause) if answer["status"] == 200 else 0.05)
 
     def count(self):
         with self.lock:
@@ -97,10 +100,10 @@ def read_page(path):
 
 
 class Pages:
-    """Looks at all pages every few milliseconds and keeps each change: (when, engine, gate, version, boots)."""
+    """Looks at all pages every few milliseconds and keeps each change: (when, engine, gate, version, boots, when it was last seen as before)."""
 
     def __init__(self, paths):
-        self.paths, self.changes, self.now = paths, [], {}
+        self.paths, self.changes, self.now, self.looked = paths, [], {}, {}
         self.stopping = threading.Event()
         self.look()
         self.thread = threading.Thread(target=self.watch, daemon=True)
@@ -108,10 +111,11 @@ class Pages:
 
     def look(self):
         for engine, path in self.paths.items():
-            seen = read_page(path)
+            began, seen = time.monotonic(), read_page(path)
             if self.now.get(engine) != seen:
                 self.now[engine] = seen
-                self.changes.append((time.monotonic(), engine, *seen))
+                self.changes.append((time.monotonic(), engine, *seen, self.looked.get(engine, began)))
+            self.looked[engine] = began
 
     def watch(self):
         while not self.stopping.wait(0.004):
@@ -124,7 +128,7 @@ class Pages:
     def closed(self, since):
         """[(engine, from, to)] of the times at which an engine's gate was not open, of those that ended after 'since'."""
         begun, spans = {}, []
-        for when, engine, gate, _, _ in list(self.changes):
+        for when, engine, gate, _, _, _ in list(self.changes):
             if gate == "open":
                 if engine in begun and when >= since:
                     spans.append((engine, begun[engine], when))
@@ -136,7 +140,7 @@ class Pages:
     def back(self, engines, boots, since):
         """When, after 'since', all of these engines were open at once and each had booted more often than 'boots' says; None: not yet."""
         state = {}
-        for when, engine, gate, _, booted in list(self.changes):
+        for when, engine, gate, _, booted, _ in list(self.changes):
             state[engine] = gate == "open" and booted > boots.get(engine, -1)
             if when > since and all(state.get(e) for e in engines):
                 return when

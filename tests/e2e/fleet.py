@@ -149,11 +149,11 @@ class Process:
 class Fleet:
     """groups: {agent: {group: [ranks of engine 0, ranks of engine 1, ...]}}; of several agents with one group the first one leads it."""
 
-    def __init__(self, groups, model="m", faults=False, times=None, arguments=None):
+    def __init__(self, groups, model="m", faults=False, times=None, arguments=None, base=None):
         self.groups, self.model, self.faults = groups, model, faults
         self.times = times or {}
         self.arguments = arguments or []
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="baton-e2e."))
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="baton-e2e.", dir=base))
         self.shm = pathlib.Path(tempfile.mkdtemp(prefix="baton-e2e.", dir="/dev/shm"))
         (self.dir / "versions").mkdir()
         self.port = free_ports(1)[0]

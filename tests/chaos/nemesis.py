@@ -1,0 +1,195 @@
+"""What befalls the cluster: for each kind of fault how it is chosen from the seed, and how it lands and heals."""
+
+import os
+import signal
+import threading
+import time
+
+import cluster as rig
+import delay
+import world
+
+DAEMONS = (*rig.MEMBERS, *rig.CONTROLLERS, *rig.GROUPS)
+LEADERS = ("leader", "leading member")  # Whoever it is when the fault lands.
+
+
+def choose_kill(rng, _):
+    return {"at": rng.choice([*DAEMONS, *LEADERS]), "for": round(rng.choice([0, rng.uniform(0, 1), rng.uniform(1, 6)]), 2)}
+
+
+def choose_freeze(rng, _):
+    """Shorter and longer than the leader's lease of 2 s; agents' lease is 10 s."""
+    return {"at": rng.choice([*DAEMONS, *LEADERS]), "for": round(rng.choice([rng.uniform(0.2, 1.5), rng.uniform(2.5, 6), rng.uniform(10.5, 12)]), 2)}
+
+
+def choose_node(rng, _):
+    return {"at": rng.choice([*DAEMONS, *LEADERS]), "for": round(rng.uniform(0.5, 12), 2)}
+
+
+def choose_minority(rng, _):
+    return {"at": "leader", "with": rng.choice(rig.MEMBERS), "for": round(rng.uniform(2.5, 10), 2)}
+
+
+def choose_loss(rng, _):
+    return {**choose_node(rng, _), "percent": rng.choice([5, 15, 30, 60])}
+
+
+def choose_rate(rng, _):
+    return {**choose_node(rng, _), "rate": rng.choice(["64kbit", "256kbit", "1mbit"])}
+
+
+def choose_delay(rng, _):
+    return {**choose_node(rng, _), "ms": rng.choice([2, 20, 80]), "jitter": rng.choice([0, 20, 120])}
+
+
+def choose_agent(rng, _):
+    return {"at": rng.choice(sorted(rig.GROUPS)), "for": round(rng.uniform(1, 10), 2)}
+
+
+def choose_certificate(rng, _):
+    return {"at": rng.choice([*rig.CONTROLLERS, *rig.GROUPS, "leader"]), "for": round(rng.uniform(1, 8), 2)}
+
+
+def choose_clock(rng, _):
+    return {"at": rng.choice([*rig.CONTROLLERS, *rig.GROUPS, "leader"]), "for": round(rng.uniform(2, 12), 2), "seconds": rng.choice([-120, -3, 3, 600, 7200])}
+
+
+def choose_rank(rng, cluster):
+    engine = rng.choice(sorted(cluster.home))
+    return {"at": engine, "rank": rng.randrange(2), "for": 0}
+
+
+class Nemesis:
+    """Lands faults on one cluster. land() returns when the fault was healed."""
+
+    def __init__(self, cluster, pages):
+        self.cluster, self.pages = cluster, pages
+        self.outages, self.struck = [], set()
+        self.healing = threading.Event()  # Set: whatever still lasts, heals now.
+
+    def who(self, name):
+        """A name, or who leads at present."""
+        if name == "leader":
+            return self.cluster.leader() or rig.CONTROLLERS[0]
+        if name == "leading member":
+            return next((m for m in rig.MEMBERS if self.cluster.member_leads(m)), rig.MEMBERS[0])
+        return name
+
+    def land(self, fault, story):
+        name = self.who(fault["at"])
+        self.struck.add(self.cluster.home.get(name, name))
+        story.tell(f"{fault['what']} {name}{'' if name == fault['at'] else ' (' + fault['at'] + ')'}: {fault}")
+        heal = getattr(self, f"land_{fault['what']}")(fault, name)
+        if heal is None:
+            return
+        try:
+            self.healing.wait(fault["for"])
+        finally:
+            heal()
+        story.tell(f"{fault['what']} {name} is over")
+
+    def land_kill(self, fault, name):
+        self.cluster.daemons[name].strike(fault["for"])
+
+    def land_freeze(self, _, name):
+        popen = self.cluster.daemons[name].popen
+        popen.send_signal(signal.SIGSTOP)
+        return lambda: popen.send_signal(signal.SIGCONT)
+
+    def land_split(self, _, name):
+        return self.cluster.world.split([name])
+
+    def land_mute(self, _, name):
+        """It is not heard, and hears."""
+        return self.cluster.world.split([name], one_way=True)
+
+    def land_deaf(self, _, name):
+        """It does not hear, and is heard."""
+        return self.cluster.world.split([other for other in self.cluster.world.nodes if other != name], one_way=True)
+
+    def land_minority(self, fault, name):
+        return self.cluster.world.split([name, fault["with"]])
+
+    def land_loss(self, fault, name):
+        return self.cluster.world.lose(name, fault["percent"])
+
+    def land_rate(self, fault, name):
+        return self.cluster.world.limit(name, fault["rate"])
+
+    def land_delay(self, fault, name):
+        late = delay.Delay(self.cluster.world.nodes[name], fault["ms"], fault["jitter"]).start(world.must)
+        return lambda: late.stop(world.must)
+
+    def land_disk(self, _, name):
+        """The agent's state directory has no byte left."""
+        ballast = self.cluster.dir / name / "ballast"
+        with open(ballast, "wb", buffering=0) as file:
+            try:
+                while file.write(bytes(1 << 16)):
+                    pass
+            except OSError:
+                pass
+        return ballast.unlink
+
+    def land_clock(self, fault, name):
+        path = self.cluster.dir / f"{name}.clock"
+        path.write_text(f"{fault['seconds']:+d}\n")
+        return lambda: path.write_text("+0\n")
+
+    def land_certificate(self, _, name):
+        """Its certificate has run out; it has to shake hands again, since open connections stay."""
+        cluster, kept = self.cluster, {}
+        for ending in ("crt", "key"):
+            kept[ending] = (cluster.pki / f"{name}.{ending}").read_bytes()
+        role = "controller" if name in rig.CONTROLLERS else "agent"
+        cluster.issue(name, role, "--ip", cluster.address(name), "--renew", "--valid", "1s")
+        time.sleep(1.1)
+        cluster.daemons[name].strike(0)
+
+        def heal():
+            cluster.issue(name, role, "--ip", cluster.address(name), "--renew")
+
+        return heal
+
+    def land_rank(self, fault, name):
+        ranks = self.cluster.ranks_of(name)
+        group = name.split(".", maxsplit=1)[0]
+        if not ranks:
+            return
+        self.outages.append({"group": group, "since": time.monotonic(), "until": None, "boots": {name: self.pages.now[name][2]}})
+        try:
+            os.kill(ranks[fault["rank"] % len(ranks)], signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+CHOOSE = {
+    "kill": choose_kill,
+    "freeze": choose_freeze,
+    "rank": choose_rank,
+    "split": choose_node,
+    "mute": choose_node,
+    "deaf": choose_node,
+    "minority": choose_minority,
+    "loss": choose_loss,
+    "rate": choose_rate,
+    "disk": choose_agent,
+    "certificate": choose_certificate,
+    "delay": choose_delay,
+    "clock": choose_clock,
+}
+
+
+def missing():
+    """Kinds that this machine lacks the tools for; they are chosen all the same, so that a seed is the same everywhere, and left out."""
+    there = {"delay": delay.is_there(), "clock": rig.FAKETIME.exists()}
+    return {kind for kind, is_there in there.items() if not is_there}
+
+
+def plan(rng, cluster, kind, seconds):
+    """The faults of one run; only the random numbers decide."""
+    kinds = [kind] * rng.choice([1, 2, 3])
+    if kind == "any":
+        kinds = [rng.choice(list(CHOOSE)) for _ in range(rng.choice([1, 2, 3, 3, 4]))]
+    faults = [{"what": what, "after": round(rng.uniform(0.5, 0.75 * seconds), 2), **CHOOSE[what](rng, cluster)} for what in kinds]
+    return [fault for fault in faults if fault["what"] not in missing()]
