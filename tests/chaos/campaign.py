@@ -28,7 +28,7 @@ class Campaign:
 
     def __init__(self, seed, kind, seconds):
         self.seed, self.kind, self.seconds = seed, kind, seconds
-        self.cluster = rig.Cluster(world.World())
+        self.cluster = rig.Cluster(world.World(), world.SCRATCH)
         self.work = workload.Workload(self.cluster)
         self.clients = self.pages = self.nemesis = self.record = None
         self.struck_closed = 0  # Faults that landed while a gate was not open.
@@ -115,7 +115,7 @@ class Campaign:
         outages = self.nemesis.outages
         while time.monotonic() < deadline:
             for outage in outages:
-                outage["until"] = outage["until"] or self.pages.back(list(self.cluster.parts[outage["group"]]), outage["boots"], outage["since"])
+                self.nemesis.look_for_end(outage)
             if all(outage["until"] for outage in outages) and self.is_settled():
                 story.tell("settled")
                 return True

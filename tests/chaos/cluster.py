@@ -70,14 +70,14 @@ class Daemon(fleet.Process):
 
 
 class Cluster(fleet.Fleet):
-    """Everything is in files of one tmpfs: no test of a disk's speed."""
+    """Everything is in files of one tmpfs, under 'scratch': no test of a disk's speed."""
 
-    def __init__(self, world):
+    def __init__(self, world, scratch):
         self.world = world
         for name in (*MEMBERS, *CONTROLLERS, *GROUPS):
             world.add(name)
         self.index = 0
-        super().__init__(GROUPS, times=scenario.TIMES, base="/dev/shm")
+        super().__init__(GROUPS, times=scenario.TIMES, base=scratch)
         self.server = ",".join(f"{self.address(c)}:{CONTROLLER_PORT}" for c in CONTROLLERS)
         self.agents = {name: self.make_agent(name) for name in GROUPS}
         self.members = {name: self.make_member(name) for name in MEMBERS}

@@ -10,6 +10,7 @@ import delay
 import world
 
 DAEMONS = (*rig.MEMBERS, *rig.CONTROLLERS, *rig.GROUPS)
+NOTICED_S = 3  # By then agents have seen that one of them is away.
 LEADERS = ("leader", "leading member")  # Whoever it is when the fault lands.
 
 
@@ -75,8 +76,26 @@ class Nemesis:
             return next((m for m in rig.MEMBERS if self.cluster.member_leads(m)), rig.MEMBERS[0])
         return name
 
+    def note_cut(self, fault, name):
+        """A group whose engines stand on several nodes is taken out, documentedly, while one of its agents does not hear another."""
+        cut = []
+        for group, engines in self.cluster.parts.items():
+            homes = {self.cluster.home[engine] for engine in engines}
+            if fault["what"] in CUTS and name in homes and len(homes) > 1:
+                cut.append({"group": group, "since": time.monotonic(), "until": None, "boots": None, "healed": None})
+        self.outages.extend(cut)
+        return cut
+
     def land(self, fault, story):
         name = self.who(fault["at"])
+        cut = self.note_cut(fault, name)
+        try:
+            self.strike(fault, name, story)
+        finally:
+            for outage in cut:
+                outage["healed"] = time.monotonic() + fault["for"] * (fault["what"] == "kill")
+
+    def strike(self, fault, name, story):
         self.struck.add(self.cluster.home.get(name, name))
         story.tell(f"{fault['what']} {name}{'' if name == fault['at'] else ' (' + fault['at'] + ')'}: {fault}")
         heal = getattr(self, f"land_{fault['what']}")(fault, name)
@@ -87,6 +106,14 @@ class Nemesis:
         finally:
             heal()
         story.tell(f"{fault['what']} {name} is over")
+
+    def look_for_end(self, outage):
+        """Sets when an outage was over, if it is by now."""
+        engines = list(self.cluster.parts[outage["group"]])
+        if outage["boots"] is not None:
+            outage["until"] = outage["until"] or self.pages.back(engines, outage["boots"], outage["since"])
+        elif outage["healed"] and time.monotonic() > outage["healed"] + NOTICED_S and all(self.pages.now[e][0] == "open" for e in engines):
+            outage["until"] = outage["until"] or time.monotonic()
 
     def land_kill(self, fault, name):
         self.cluster.daemons[name].strike(fault["for"])
@@ -178,6 +205,9 @@ CHOOSE = {
     "delay": choose_delay,
     "clock": choose_clock,
 }
+
+
+CUTS = ("kill", "freeze", "split", "mute", "deaf", "loss", "rate", "delay", "certificate")
 
 
 def missing():

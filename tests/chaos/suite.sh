@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Chaos: parts of a real fleet are killed with -9 at random instants of rolls; what came of it is judged from outside.
+# Chaos: parts of real fleets are killed, frozen, cut off, ... at random instants; what came of it is judged from outside.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 export PYTHONDONTWRITEBYTECODE=1
 run=("$BATON_ROOT/tests/chaos/run" --seed "${BATON_SEED:-1}")
-kills=$([ -n "${BATON_FULL:-}" ] && echo 50 || echo 10)
-mixed=$([ -n "${BATON_FULL:-}" ] && echo 50 || echo 2)
+kills=6 mixed=2 cluster=(--runs 8 --seconds 12)
+if [ -n "${BATON_FULL:-}" ]; then
+  kills=50 mixed=50 cluster=(--runs 50 --seconds 30)
+fi
 
 "${run[@]}" --self-test
 for kind in controller agent rank; do
   "${run[@]}" --kind "$kind" --runs "$kills"
 done
 "${run[@]}" --kind mixed --runs "$mixed"
+"${run[@]}" --rig cluster "${cluster[@]}"
 exit 0

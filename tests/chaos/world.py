@@ -16,6 +16,7 @@ import threading
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
 INSIDE = "BATON_CHAOS_WORLD"
+SCRATCH = "/dev/shm"  # Within the namespaces another one than outside: its files end with them.
 TOOLS = ("setpriv", "unshare", "ip", "tc", "nft", "mount")
 
 
@@ -71,6 +72,7 @@ def enter():
     if child:
         reap(child)
     del os.environ[INSIDE]
+    must("mount", "-t", "tmpfs", "tmpfs", SCRATCH)
 
 
 class Node:
