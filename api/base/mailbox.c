@@ -24,6 +24,7 @@ struct baton_mailbox {
     uint32_t reserve; /* Places that only baton_mailbox_post_sure() uses. */
     uint32_t first;
     uint32_t count;
+    uint64_t taken; /* So far. */
     struct baton_mailbox_item items[];
 };
 
@@ -150,8 +151,25 @@ bool baton_mailbox_take(struct baton_mailbox *mailbox, uint64_t deadline_ns,
         *out = mailbox->items[mailbox->first];
         mailbox->first = (mailbox->first + 1) % mailbox->capacity;
         mailbox->count--;
+        mailbox->taken++;
         (void)pthread_cond_signal(&mailbox->emptied);
     }
+    (void)pthread_mutex_unlock(&mailbox->lock);
+    return taken;
+}
+
+uint64_t baton_mailbox_posted(struct baton_mailbox *mailbox)
+{
+    (void)pthread_mutex_lock(&mailbox->lock);
+    uint64_t posted = mailbox->taken + mailbox->count;
+    (void)pthread_mutex_unlock(&mailbox->lock);
+    return posted;
+}
+
+uint64_t baton_mailbox_taken(struct baton_mailbox *mailbox)
+{
+    (void)pthread_mutex_lock(&mailbox->lock);
+    uint64_t taken = mailbox->taken;
     (void)pthread_mutex_unlock(&mailbox->lock);
     return taken;
 }

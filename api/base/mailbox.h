@@ -45,6 +45,11 @@ void baton_mailbox_post_own(struct baton_mailbox *mailbox, baton_mailbox_work_fn
 bool baton_mailbox_take(struct baton_mailbox *mailbox, uint64_t deadline_ns,
                         struct baton_mailbox_item *out);
 
+/* How many items others posted so far, and how many of those were taken: all that is in it now has been
+ * taken once the second is what the first is now. */
+uint64_t baton_mailbox_posted(struct baton_mailbox *mailbox);
+uint64_t baton_mailbox_taken(struct baton_mailbox *mailbox);
+
 /* By the taking thread: whether the item that baton_mailbox_take() would give now runs 'run'.  So a taker can do
  * several of one kind at one cost. */
 bool baton_mailbox_next_is(struct baton_mailbox *mailbox, baton_mailbox_work_fn *run);

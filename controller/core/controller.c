@@ -175,7 +175,7 @@ static void handle_running(struct controller *core, const struct event *event)
     case EVENT_FLOORS_GIVEN: floors_given(core); break;
     }
     if (core->phase == CORE_RUNNING) {
-        settle_timers(core);
+        settle_timers(core, !event->behind);
         settle(core);
         invariants_check(core);
     }

@@ -679,8 +679,8 @@ void conditions_stamp(const struct condition_memory *memory, struct conditions *
 /* --- settle.c --- */
 /* Brings all touched models to rest. */
 void settle(struct controller *core);
-/* Whatever is due by now. */
-void settle_timers(struct controller *core);
+/* Whatever is due by now; agents are found silent only if all that they said was 'heard'. */
+void settle_timers(struct controller *core, bool heard);
 
 /* --- invariants.c --- */
 void invariants_check(struct controller *core);

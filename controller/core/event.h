@@ -469,6 +469,8 @@ struct event {
     /* SESSION_REPORT, SESSION_ACK: another event is at hand and comes at once.  What follows from this one may then come out
      * with that one's actions, so that many reports cost one transaction. */
     bool more;
+    /* Agents may have said things that wait still, since the shell stood still: nobody is called silent. */
+    bool behind;
     union {
         struct record_ref load;
         struct started started;

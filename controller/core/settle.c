@@ -182,13 +182,17 @@ static void expire_leases(struct controller *core)
     slots_expire(core);
 }
 
-void settle_timers(struct controller *core)
+void settle_timers(struct controller *core, bool heard)
 {
     if (core->now_ns < core->wake_ns) {
         return;
     }
     core->wake_ns = UINT64_MAX;
-    agents_expire(core);
+    if (heard) {
+        agents_expire(core);
+    } else {
+        wake_at(core, core->agents_due_ns);
+    }
     strays_settle(core);
     retry_groups(core);
     soak_check(core);

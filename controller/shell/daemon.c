@@ -189,6 +189,7 @@ void daemon_step(struct daemon *daemon, struct event *event)
     daemon->deferred_count = event->more ? daemon->deferred_count + 1 : 0;
     event->now_ns = baton_clock_monotonic_ns();
     event->wall_ns = baton_clock_wall_ns();
+    event->behind = baton_mailbox_taken(daemon->mailbox) < daemon->behind_until;
     struct actions actions = controller_step(daemon->core, event);
     for (size_t i = 0; i < actions.count && !daemon->rebuild; i++) {
         perform(daemon, &actions.items[i]);

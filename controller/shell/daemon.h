@@ -118,7 +118,9 @@ struct daemon {
     bool rebuild;            /* The core ran ahead of a store that refused. */
     bool deferred;           /* The core took reports whose consequences come with its next step. */
     uint32_t deferred_count; /* Of them. */
-    uint64_t retry_ns;       /* When to try to build the core again. */
+    uint64_t
+        behind_until; /* Items of the mailbox that waited while a commit was slow: up to this one. */
+    uint64_t retry_ns;                 /* When to try to build the core again. */
     struct leadership *leadership;     /* Null: it is alone.  standby.c */
     uint64_t term;                     /* Of the leadership that the core acts for. */
     char leader[LEADER_ADDRESS_BYTES]; /* Who else leads; empty: not known. */

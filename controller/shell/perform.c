@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/base/clock.h"
 #include "api/base/log.h"
 #include "api/wire/wire.h"
 #include "baton/v1/rolls.pb-c.h"
@@ -13,6 +14,8 @@
 #include "controller/shell/session.h"
 #include "controller/shell/standby.h"
 #include "controller/shell/watch.h"
+
+enum { SLOW_COMMIT_MS = 1000 };
 
 static struct pending *take_pending(struct daemon *daemon, uint64_t handle)
 {
@@ -53,9 +56,20 @@ void perform_deposed(struct daemon *daemon, const struct baton_status *status)
     daemon->store_status = *status;
 }
 
+/* After a slow commit agents that renewed their leases meanwhile are heard before any is called silent. */
+static struct baton_status commit(struct daemon *daemon, const struct transaction *transaction)
+{
+    uint64_t since_ns = baton_clock_monotonic_ns();
+    struct baton_status st = store_commit(daemon->store, transaction);
+    if (baton_clock_monotonic_ns() - since_ns >= SLOW_COMMIT_MS * BATON_NS_PER_MS) {
+        daemon->behind_until = baton_mailbox_posted(daemon->mailbox);
+    }
+    return st;
+}
+
 static void perform_persist(struct daemon *daemon, const struct transaction *transaction)
 {
-    struct baton_status st = store_commit(daemon->store, transaction);
+    struct baton_status st = commit(daemon, transaction);
     if (baton_ok(&st)) {
         return;
     }

@@ -88,6 +88,24 @@ Test(agents, no_ticket_beside_a_silent_agent)
     world_free(world);
 }
 
+/* The shell stood still for longer than a lease: what agents said meanwhile counts before any is called silent. */
+Test(agents, those_that_wait_to_be_heard_are_not_silent)
+{
+    struct world *world = serving(2);
+    struct played_agent *a0 = world_agent(world, "a0");
+    world->now_ns += 11 * SEC;
+    struct event event = { .kind = EVENT_SESSION_REPORT, .behind = true };
+    event.body.report = (struct session_report){ .session = a0->session };
+    world_step(world, &event);
+    cr_assert_neq(world_agent(world, "a1")->session, 0);
+    cr_assert_leq(controller_deadline_ns(world->core), world->now_ns, "it is to be judged later");
+    event = (struct event){ .kind = EVENT_TIMER };
+    world_step(world, &event);
+    cr_assert_neq(a0->session, 0);
+    cr_assert_eq(world_agent(world, "a1")->session, 0);
+    world_free(world);
+}
+
 /* The same outcome twice: stored once, confirmed twice. */
 Test(agents, duplicate_outcome)
 {

@@ -114,6 +114,26 @@ Test(mailbox, loses_nothing_between_threads)
     baton_mailbox_destroy(mailbox);
 }
 
+/* What the taker gives itself counts for neither. */
+Test(mailbox, tells_when_all_of_now_is_taken)
+{
+    struct baton_mailbox *mailbox = make(4);
+    struct baton_mailbox_item item;
+    baton_mailbox_post_sure(mailbox, note, NULL);
+    cr_assert(baton_mailbox_take(mailbox, 0, &item));
+    baton_mailbox_post_sure(mailbox, note, NULL);
+    baton_mailbox_post_sure(mailbox, note, NULL);
+    uint64_t now = baton_mailbox_posted(mailbox);
+    baton_mailbox_post_own(mailbox, note, NULL);
+    baton_mailbox_post_sure(mailbox, note, NULL);
+    cr_assert(baton_mailbox_take(mailbox, 0, &item));
+    cr_assert(baton_mailbox_take(mailbox, 0, &item));
+    cr_assert_eq(baton_mailbox_taken(mailbox) + 1, now);
+    cr_assert(baton_mailbox_take(mailbox, 0, &item));
+    cr_assert_eq(baton_mailbox_taken(mailbox), now);
+    baton_mailbox_destroy(mailbox);
+}
+
 /* The taker must never wait for itself: with a full mailbox nobody else would make room. */
 Test(mailbox, taker_gives_itself_work_also_when_full)
 {
