@@ -99,7 +99,7 @@ static struct baton_status check_holder(const struct etcd_store *store,
 static struct baton_status change_epoch(struct etcd_store *store, epoch_change_fn change,
                                         uint64_t floor, struct etcd_found *out)
 {
-    uint64_t deadline_ns = etcd_client_deadline_ns(store->client);
+    uint64_t deadline_ns = etcd_deadline_ns(store);
     uint64_t mod = 0;
     struct baton_status st = baton_status_ok();
     while (baton_ok(&st) && mod == 0) {
@@ -164,6 +164,7 @@ static struct baton_status etcd_acquire_epoch(struct store *base, struct store_s
 {
     struct etcd_store *store = of(base);
     struct etcd_found found;
+    etcd_begin(store);
     store->leads = false;
     struct baton_status st = change_epoch(store, next_leader, 0, &found);
     if (baton_ok(&st)) {
@@ -197,6 +198,7 @@ static struct baton_status etcd_raise_generation(struct store *base, uint64_t fl
 {
     struct etcd_store *store = of(base);
     struct etcd_found found;
+    etcd_begin(store);
     struct baton_status st = change_epoch(store, next_generation, floor, &found);
     store->leads = store->leads && !baton_ok(&st);
     return st;
@@ -303,6 +305,7 @@ static struct baton_status check_leads(const struct etcd_store *store,
 static struct baton_status etcd_commit(struct store *base, const struct transaction *transaction)
 {
     struct etcd_store *store = of(base);
+    etcd_begin(store);
     struct baton_status st = check_leads(store, transaction);
     if (baton_ok(&st)) {
         st = etcd_redo_finish(store);
@@ -334,6 +337,7 @@ struct pages {
     uint64_t revision; /* 0: the present one. */
     uint32_t limit;
     bool more;
+    bool all; /* Of however many pages: each is an operation of its own. */
 };
 
 /* Reads one page; a page that is too long is asked again with half the pairs. */
@@ -350,10 +354,10 @@ static struct baton_status next_page(struct etcd_store *store, struct pages *pag
                          (unsigned long long)pages->revision);
         *out = (struct etcd_answer){ 0 };
         struct baton_bytes bytes = { (const uint8_t *)body.data, body.size };
-        struct baton_status st =
-            body.failed ? no_memory()
-                        : etcd_client_call(store->client, "kv/range", ETCD_CALL_READ, bytes,
-                                           etcd_client_deadline_ns(store->client), out);
+        struct baton_status st = body.failed
+                                     ? no_memory()
+                                     : etcd_client_call(store->client, "kv/range", ETCD_CALL_READ,
+                                                        bytes, etcd_deadline_ns(store), out);
         etcd_text_free(&body);
         if (st.reason != BATON_REASON_LIMIT || pages->limit == 1) {
             return st;
@@ -385,6 +389,9 @@ static struct baton_status visit_pages(struct etcd_store *store, struct pages *p
     pages->more = true;
     while (baton_ok(&st) && pages->more) {
         struct etcd_answer page;
+        if (pages->all) {
+            etcd_begin(store);
+        }
         st = next_page(store, pages, &page);
         pages->more = false;
         if (baton_ok(&st)) {
@@ -423,7 +430,7 @@ static struct baton_status still_leads(struct etcd_store *store, struct baton_st
 {
     struct etcd_found found;
     struct epoch ours = store->epoch.epoch;
-    struct baton_status st = etcd_find(store, etcd_client_deadline_ns(store->client), &found);
+    struct baton_status st = etcd_find(store, etcd_deadline_ns(store), &found);
     if (!baton_ok(&st) || found.epoch_mod == store->epoch_mod) {
         return baton_ok(&read) ? st : read;
     }
@@ -441,10 +448,11 @@ static struct baton_status etcd_settle(struct store *base)
 {
     struct etcd_store *store = of(base);
     struct etcd_found found;
+    etcd_begin(store);
     if (store->leads || store->snapshot != 0) {
         return store->leads ? etcd_redo_finish(store) : baton_status_ok();
     }
-    struct baton_status st = etcd_find(store, etcd_client_deadline_ns(store->client), &found);
+    struct baton_status st = etcd_find(store, etcd_deadline_ns(store), &found);
     if (baton_ok(&st) && found.redo) {
         st = baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
                                "store: a large change is being applied; read again");
@@ -455,7 +463,7 @@ static struct baton_status etcd_settle(struct store *base)
 static struct baton_status etcd_scan(struct store *base, store_visit_text_fn visit, void *context)
 {
     struct etcd_store *store = of(base);
-    struct pages pages = { .revision = store->snapshot };
+    struct pages pages = { .revision = store->snapshot, .all = true };
     etcd_key(store, "records/", pages.next);
     etcd_key(store, "records0", pages.end);
     struct scanning scanning = { strlen(pages.next), visit, context };
@@ -510,6 +518,7 @@ static struct baton_status etcd_list_log(struct store *base, uint64_t after, uin
     if (after == UINT64_MAX || limit == 0) {
         return baton_status_ok();
     }
+    etcd_begin(store);
     struct baton_status st = store->leads ? etcd_redo_finish(store) : baton_status_ok();
     if (!baton_ok(&st)) {
         return st;
@@ -555,7 +564,8 @@ static const struct store_backend backend = {
 /* A store that is not there yet is made; one that is there is left as it is. */
 static struct baton_status find_or_make(struct etcd_store *store)
 {
-    uint64_t deadline_ns = etcd_client_deadline_ns(store->client);
+    etcd_begin(store);
+    uint64_t deadline_ns = etcd_deadline_ns(store);
     struct etcd_found found;
     struct baton_status st = etcd_find(store, deadline_ns, &found);
     while (baton_ok(&st) && !found.exists) {
@@ -578,7 +588,8 @@ static struct baton_status find_or_make(struct etcd_store *store)
 /* A large change is applied within moments, unless its controller died over it. */
 static struct baton_status find_snapshot(struct etcd_store *store, struct store_start *out)
 {
-    uint64_t deadline_ns = etcd_client_deadline_ns(store->client);
+    etcd_begin(store);
+    uint64_t deadline_ns = etcd_deadline_ns(store);
     struct etcd_found found;
     struct baton_status st = etcd_find(store, deadline_ns, &found);
     while (baton_ok(&st) && found.redo && baton_clock_monotonic_ns() < deadline_ns) {

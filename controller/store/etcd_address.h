@@ -9,9 +9,9 @@
  *   ca               file of the CA that the members' certificates must come from (else the system's)
  *   cert, key        files of the client certificate
  *   user, passwordFile   etcd's user; the password is the file's first line, read at each login
- *   timeoutMs        one operation of the store, with all its tries (300 to 4000, the default): a
- *                    write in doubt takes twice that, in which the controller answers no agent, and
- *                    an agent's lease is 10 s
+ *   timeoutMs        one request, with all its tries (300 to 4000, the default): a write in doubt
+ *                    takes twice that, in which the controller answers no agent, and an agent's lease
+ *                    is 10 s; a commit of many requests takes at most eight times that
  *   maxTxnOps        at most so many operations in one request; etcd's --max-txn-ops (from 8; default 128)
  *   maxRequestBytes  at most so long a request; below etcd's --max-request-bytes (from 131072; default
  *                    1048576)

@@ -40,7 +40,7 @@ static struct baton_status read_ranges(struct etcd_store *store, struct etcd_tex
     etcd_text_add(&body, ranges->failed ? "" : ranges->data);
     etcd_text_add(&body, "]}");
     etcd_text_free(ranges);
-    return etcd_txn(store, ETCD_CALL_READ, &body, etcd_client_deadline_ns(store->client), out);
+    return etcd_txn(store, ETCD_CALL_READ, &body, etcd_deadline_ns(store), out);
 }
 
 /* --- what 'redo' holds --- */
@@ -208,14 +208,43 @@ struct baton_status etcd_redo_finish(struct etcd_store *store)
 
 /* --- committing --- */
 
-static struct baton_status write_part(struct etcd_store *store, const char *name,
-                                      const struct etcd_batch *batch, size_t place)
+/* Adds the parts from 'first' on that fit into one request; returns how many. */
+static size_t add_parts(const struct etcd_store *store, const char *name,
+                        const struct etcd_batch *batch, size_t first, struct etcd_text *ops)
 {
     char key[ETCD_KEY_BYTES];
-    struct etcd_text ops = { 0 };
-    part_key(store, name, place, key);
-    etcd_op_put(&ops, key, batch->parts[place].data);
-    return write_ops(store, &ops, NULL);
+    size_t bytes = 0;
+    size_t count = 0;
+    while (first + count < batch->parts_count && count < batch->ops_max) {
+        const struct etcd_text *part = &batch->parts[first + count];
+        bytes += part->size + ETCD_KEY_BYTES; /* As etcd counts them. */
+        if (count > 0 && bytes > batch->bytes_max) {
+            break;
+        }
+        part_key(store, name, first + count, key);
+        etcd_text_add(ops, count == 0 ? "" : ",");
+        etcd_op_put(ops, key, part->data);
+        count++;
+    }
+    return count;
+}
+
+static struct baton_status write_parts(struct etcd_store *store, const char *name,
+                                       const struct etcd_batch *batch)
+{
+    struct baton_status st = baton_status_ok();
+    size_t done = 0;
+    while (baton_ok(&st) && done < batch->parts_count) {
+        struct etcd_text ops = { 0 };
+        size_t count = add_parts(store, name, batch, done, &ops);
+        st = write_ops(store, &ops, NULL);
+        if (!baton_ok(&st)) {
+            return baton_status_in(st, "%zu of %zu parts of a large change", done,
+                                   batch->parts_count);
+        }
+        done += count;
+    }
+    return st;
 }
 
 /* The transaction that decides: 'redo' and the revision. */
@@ -230,11 +259,23 @@ static struct baton_status decide(struct etcd_store *store, const struct mark *m
     return st;
 }
 
+/* What etcd_redo_finish() would do, without reading the parts again. */
+static struct baton_status apply_own(struct etcd_store *store, struct mark *mark,
+                                     const struct etcd_batch *batch)
+{
+    char value[MARK_BYTES];
+    struct baton_status st = baton_status_ok();
+    while (baton_ok(&st) && mark->next < mark->count) {
+        format_mark(mark, value);
+        st = apply_next(store, mark, value, batch->parts[mark->next].data);
+    }
+    return st;
+}
+
 struct baton_status etcd_redo_commit(struct etcd_store *store, const struct etcd_batch *batch,
                                      uint64_t revision)
 {
     struct mark mark = { .count = batch->parts_count };
-    struct baton_status st = baton_status_ok();
     /* A name of its own: a part that arrives late must not become one of the next commit. */
     (void)snprintf(mark.name, sizeof(mark.name), "%s-%llu", store->writer,
                    (unsigned long long)++store->count);
@@ -242,18 +283,17 @@ struct baton_status etcd_redo_commit(struct etcd_store *store, const struct etcd
         return baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT,
                                  "store: a change of %zu parts", batch->parts_count);
     }
-    for (size_t i = 0; baton_ok(&st) && i < batch->parts_count; i++) {
-        st = write_part(store, mark.name, batch, i);
-    }
+    store->redo = true; /* What is written of a change that is not decided is to be removed. */
+    struct baton_status st = write_parts(store, mark.name, batch);
     if (baton_ok(&st)) {
         st = decide(store, &mark, revision);
     }
     if (!baton_ok(&st)) {
         return st;
     }
-    store->redo = true;
-    struct baton_status later = etcd_redo_finish(store);
-    if (!baton_ok(&later)) { /* It is decided; the next call goes on with it. */
+    struct baton_status later = apply_own(store, &mark, batch);
+    store->redo = !baton_ok(&later);
+    if (store->redo) { /* It is decided; the next call goes on with it. */
         baton_log_status(BATON_LOG_WARN, "store", "a decided change is not applied yet", &later);
     }
     return st;

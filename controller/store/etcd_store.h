@@ -47,6 +47,7 @@ struct etcd_store {
     uint64_t revision_mod;
     uint64_t log_next_number; /* 0: not known. */
     uint64_t snapshot;        /* Revision of etcd that a reader reads at; 0: of no reader. */
+    uint64_t end_ns; /* Of the operation under way: it begins no further request after it. */
 };
 
 /* What the fencing keys hold now. */
@@ -63,6 +64,13 @@ struct etcd_found {
     uint64_t leader_mod; /* Of the leader's record; it is read where the store has a holder. */
     char holder[LEADER_HOLDER_BYTES];
 };
+
+/* An operation begins: all that it takes ends within ETCD_STORE_OPERATION_TRIES times timeoutMs, and
+ * each request within timeoutMs. */
+enum { ETCD_STORE_OPERATION_TRIES = 8 };
+void etcd_begin(struct etcd_store *store);
+/* Until when a request that begins now may last; monotonic. */
+uint64_t etcd_deadline_ns(const struct etcd_store *store);
 
 void etcd_key(const struct etcd_store *store, const char *name, char out[ETCD_KEY_BYTES]);
 
@@ -92,9 +100,11 @@ BATON_MUST_USE struct baton_status etcd_write_revision(struct etcd_store *store,
 BATON_MUST_USE struct baton_status etcd_write_again(struct etcd_store *store, const char *ops,
                                                     const char *redo);
 
-/* Applies a commit that is decided, removes parts of those that were not, where there are some ('redo'). */
+/* Applies a commit that is decided, removes parts of those that were not, where there are some ('redo').
+ * When time is up it has come further all the same, and the next call goes on from there. */
 BATON_MUST_USE struct baton_status etcd_redo_finish(struct etcd_store *store);
-/* Writes the parts, decides, applies.  OK: it is decided. */
+/* Writes the parts, decides, applies.  OK: it is decided; what could not be applied in time, the next
+ * operation does first. */
 struct etcd_batch;
 BATON_MUST_USE struct baton_status etcd_redo_commit(struct etcd_store *store,
                                                     const struct etcd_batch *batch,

@@ -14,6 +14,18 @@ void etcd_key(const struct etcd_store *store, const char *name, char out[ETCD_KE
     baton_assert(length > 0 && length < ETCD_KEY_BYTES);
 }
 
+void etcd_begin(struct etcd_store *store)
+{
+    store->end_ns = baton_clock_monotonic_ns() +
+                    ETCD_STORE_OPERATION_TRIES * store->address.timeout_ms * BATON_NS_PER_MS;
+}
+
+uint64_t etcd_deadline_ns(const struct etcd_store *store)
+{
+    uint64_t deadline_ns = etcd_client_deadline_ns(store->client);
+    return deadline_ns < store->end_ns ? deadline_ns : store->end_ns;
+}
+
 void etcd_op_range(struct etcd_text *text, const char *key, const char *end, const char *more)
 {
     etcd_text_add(text, "{\"request_range\":{\"key\":");
@@ -335,7 +347,7 @@ struct baton_status etcd_write_revision(struct etcd_store *store, const char *op
     struct baton_status st = baton_status_ok();
     struct write write = { .store = store,
                            .numbered = true,
-                           .deadline_ns = etcd_client_deadline_ns(store->client) };
+                           .deadline_ns = etcd_deadline_ns(store) };
     enum step step = STEP_AGAIN;
     while (step == STEP_AGAIN) {
         write.to = (struct etcd_revision){ .revision = revision, .write = ++store->count };
@@ -357,14 +369,12 @@ struct baton_status etcd_write_revision(struct etcd_store *store, const char *op
 struct baton_status etcd_write_again(struct etcd_store *store, const char *ops, const char *redo)
 {
     struct baton_status st = baton_status_ok();
-    struct write write = { .store = store,
-                           .redo = redo,
-                           .deadline_ns = etcd_client_deadline_ns(store->client) };
+    struct write write = { .store = store, .redo = redo, .deadline_ns = etcd_deadline_ns(store) };
     enum step step = STEP_DOUBT;
-    while (step == STEP_DOUBT && baton_clock_monotonic_ns() < write.deadline_ns) {
+    do {
         struct etcd_text body = fenced(&write, ops, NULL, NULL);
         step = send(&write, &body, write.deadline_ns, NULL, &st);
-    }
+    } while (step == STEP_DOUBT && baton_clock_monotonic_ns() < write.deadline_ns);
     if (step == STEP_DOUBT) {
         st.code = BATON_UNAVAILABLE;
     }

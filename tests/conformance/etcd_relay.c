@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "api/base/clock.h"
 #include "tests/conformance/etcd_rig.h"
 
 enum { HELD_BYTES = 256 << 10, POLL_MS = 10, CONNECTIONS_MAX = 256 };
@@ -23,6 +24,7 @@ struct etcd_relay {
     _Atomic int held;
     _Atomic int late;
     _Atomic int dropped;
+    _Atomic int slowed;
     _Atomic bool stopping;
     pthread_t connections[CONNECTIONS_MAX];
     int connections_count;
@@ -92,6 +94,11 @@ static bool from_client(struct connection *connection)
         memcpy(connection->held + connection->held_size, data, (size_t)size);
         connection->held_size += (size_t)size;
         return true;
+    }
+    if (atomic_load(&connection->relay->mode) == RELAY_SLOW && size > 5 &&
+        memcmp(data, "POST ", 5) == 0) {
+        atomic_fetch_add(&connection->relay->slowed, 1);
+        baton_clock_sleep_ns(RELAY_SLOW_MS * BATON_NS_PER_MS);
     }
     return send_all(connection->server, data, (size_t)size);
 }
@@ -220,6 +227,11 @@ int etcd_relay_late(const struct etcd_relay *relay)
 int etcd_relay_dropped(const struct etcd_relay *relay)
 {
     return atomic_load(&relay->dropped);
+}
+
+int etcd_relay_slowed(const struct etcd_relay *relay)
+{
+    return atomic_load(&relay->slowed);
 }
 
 void etcd_relay_stop(struct etcd_relay *relay)

@@ -60,18 +60,21 @@ void etcd_rig_certificates(struct etcd_rig *rig);
 int etcd_rig_free_port(void);
 
 /* A relay between a client and one member.  HOLD keeps what clients send, also after they hung up,
- * until the relay passes again: a request that arrives late.  DEAF passes requests and drops answers. */
-enum etcd_relay_mode { RELAY_PASS, RELAY_HOLD, RELAY_DEAF };
+ * until the relay passes again: a request that arrives late.  DEAF passes requests and drops answers.
+ * SLOW passes each request RELAY_SLOW_MS later. */
+enum etcd_relay_mode { RELAY_PASS, RELAY_HOLD, RELAY_DEAF, RELAY_SLOW };
+enum { RELAY_SLOW_MS = 100 };
 struct etcd_relay;
 struct etcd_relay *etcd_relay_start(int target_port);
 int etcd_relay_port(const struct etcd_relay *relay);
 void etcd_relay_set(struct etcd_relay *relay, enum etcd_relay_mode mode);
 /* HOLD, but only of requests that have 'text' in them; borrowed until the relay is stopped. */
 void etcd_relay_hold(struct etcd_relay *relay, const char *text);
-/* Requests that were held, that were delivered late, and answers that were dropped. */
+/* Requests that were held, that were delivered late, answers that were dropped, requests that were slowed. */
 int etcd_relay_held(const struct etcd_relay *relay);
 int etcd_relay_late(const struct etcd_relay *relay);
 int etcd_relay_dropped(const struct etcd_relay *relay);
+int etcd_relay_slowed(const struct etcd_relay *relay);
 void etcd_relay_stop(struct etcd_relay *relay);
 
 #endif /* etcd_rig.h */
