@@ -13,6 +13,7 @@
 #include "tests/bench/load_controller.h"
 #include "tests/bench/load_fleet.h"
 #include "tests/bench/load_must.h"
+#include "tests/bench/load_samples.h"
 #include "tests/bench/load_store.h"
 #include "tests/bench/ratio.h"
 
@@ -38,44 +39,7 @@ struct bench {
     int missed;
 };
 
-/* Numbers of one kind. */
-struct samples {
-    double *values;
-    size_t count;
-    size_t capacity;
-};
-
-static void samples_add(struct samples *samples, double value)
-{
-    if (samples->count == samples->capacity) {
-        samples->capacity = samples->capacity * 2 + 64;
-        samples->values = realloc(samples->values, samples->capacity * sizeof(double));
-        load_must(samples->values != NULL, "no memory");
-    }
-    samples->values[samples->count++] = value;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double percentile(double *values, size_t count, double part)
-{
-    qsort(values, count, sizeof(*values), compare);
-    size_t at = (size_t)(part * (double)count);
-    return values[at < count ? at : count - 1];
-}
-
 /* --- lines --- */
-
-static double load_of_machine(void)
-{
-    double load[1] = { 0 };
-    return getloadavg(load, 1) == 1 ? load[0] : -1;
-}
 
 /* 'target' 0: none at this size. */
 static void print(struct bench *bench, const char *name, const char *unit, double value,
@@ -85,27 +49,26 @@ static void print(struct bench *bench, const char *name, const char *unit, doubl
     (void)printf("{\"name\": \"load_%s\", \"agents\": %u, \"value\": %.3f, \"unit\": \"%s\", "
                  "\"target\": %.0f, \"ratio\": %.3f, \"met\": %s, \"load\": %.2f}\n",
                  name, bench->agents, value, unit, target, target == 0 ? 0 : value / target,
-                 met ? "true" : "false", load_of_machine());
+                 met ? "true" : "false", samples_machine_load());
     (void)fflush(stdout);
     bench->missed += !met;
 }
 
 /* 'samples' in seconds, shown in ms beside the same percentiles of 'anchors'; the target is the 99th percentile's. */
 static void print_spread(struct bench *bench, const char *name, struct samples *samples,
-                         const char *anchor, const struct samples *anchors, double target_ms)
+                         const char *anchor, struct samples *anchors, double target_ms)
 {
-    load_must(samples->count > 0 && anchors->count > 0, "nothing was measured");
-    double p50 = percentile(samples->values, samples->count, 0.5) * 1e3;
-    double p99 = percentile(samples->values, samples->count, 0.99) * 1e3;
-    double anchor_p50 = percentile(anchors->values, anchors->count, 0.5) * 1e3;
-    double anchor_p99 = percentile(anchors->values, anchors->count, 0.99) * 1e3;
+    double p50 = samples_percentile(samples, 0.5) * 1e3;
+    double p99 = samples_percentile(samples, 0.99) * 1e3;
+    double anchor_p50 = samples_percentile(anchors, 0.5) * 1e3;
+    double anchor_p99 = samples_percentile(anchors, 0.99) * 1e3;
     bool met = target_ms == 0 || p99 <= target_ms;
     (void)printf(
         "{\"name\": \"load_%s\", \"agents\": %u, \"value\": %.3f, \"p50\": %.3f, \"unit\": \"ms\", "
         "\"anchor\": \"%s\", \"anchor_value\": %.3f, \"anchor_p50\": %.3f, \"ratio\": %.2f, "
         "\"samples\": %zu, \"target\": %.0f, \"met\": %s, \"load\": %.2f}\n",
         name, bench->agents, p99, p50, anchor, anchor_p99, anchor_p50, p50 / anchor_p50,
-        samples->count, target_ms, met ? "true" : "false", load_of_machine());
+        samples->count, target_ms, met ? "true" : "false", samples_machine_load());
     (void)fflush(stdout);
     bench->missed += !met;
 }
@@ -284,7 +247,7 @@ static int measure(const struct options *options, uint32_t agents)
 {
     struct bench bench = { .options = options, .agents = agents };
     double target_ms = agents == LATENCY_AGENTS ? 20 : 0;
-    load_controller_start();
+    load_controller_start(NULL);
     connect_control(&bench);
     /* A ticket then waits for the controller alone, not for other groups. */
     load_call_apply(bench.client, "100%");

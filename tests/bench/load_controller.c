@@ -2,6 +2,7 @@
 #include "tests/bench/load_controller.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -20,11 +21,12 @@ extern char **environ;
 static pid_t pid; /* 0: none runs. */
 static char *folder;
 static char target[64];
+static const char *store_given; /* Null: none. */
 
 void load_must(bool holds, const char *what)
 {
     if (!holds) {
-        (void)fprintf(stderr, "load_bench: %s\n", what);
+        (void)fprintf(stderr, "%s: %s\n", program_invocation_short_name, what);
         if (pid > 0) {
             (void)kill(pid, SIGKILL);
         }
@@ -48,15 +50,21 @@ static unsigned free_port(void)
 /* Not fork(): the generator has threads of gRPC. */
 static void spawn(void)
 {
-    char store[512];
+    char store[1024];
     char log[512];
     posix_spawn_file_actions_t files;
-    (void)snprintf(store, sizeof(store), "sqlite:%s/controller.db", folder);
+    (void)snprintf(store, sizeof(store), "%s%s%s",
+                   store_given != NULL ? store_given : "sqlite:", store_given != NULL ? "" : folder,
+                   store_given != NULL ? "" : "/controller.db");
     (void)snprintf(log, sizeof(log), "%s/controller.log", folder);
     char program[] = LOAD_CONTROLLER;
     char listen_word[] = "--listen";
     char store_word[] = "--store";
-    char *words[] = { program, listen_word, target, store_word, store, NULL };
+    char advertise_word[] = "--advertise";
+    char *words[] = { program, listen_word, target, store_word, store, NULL, target, NULL };
+    if (store_given != NULL) {
+        words[5] = advertise_word;
+    }
     (void)posix_spawn_file_actions_init(&files);
     (void)posix_spawn_file_actions_addopen(&files, 1, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
     (void)posix_spawn_file_actions_adddup2(&files, 1, 2);
@@ -65,8 +73,9 @@ static void spawn(void)
     (void)posix_spawn_file_actions_destroy(&files);
 }
 
-void load_controller_start(void)
+void load_controller_start(const char *store)
 {
+    store_given = store;
     folder = ratio_directory_on_disk();
     (void)snprintf(target, sizeof(target), "127.0.0.1:%u", free_port());
     spawn();

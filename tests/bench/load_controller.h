@@ -1,4 +1,4 @@
-/* load_controller.h -- the real controller as a process with a SQLite store on a disk, and the calls that the load generator makes.
+/* load_controller.h -- the real controller as a process, with a SQLite store on a disk or a store that is given, and the calls that the load generator makes.
  *
  * Depends on: api/rpc.  Threads: one.  Ends the generator where something fails (load_must.h). */
 #ifndef TESTS_BENCH_LOAD_CONTROLLER_H
@@ -8,8 +8,10 @@
 
 #include "api/rpc/rpc.h"
 
-/* Starts it in a new folder, on a free port of the loopback.  At most one at a time. */
-void load_controller_start(void);
+/* Starts it in a new folder, on a free port of the loopback.  At most one at a time.  'store': an
+ * address in etcd (borrowed), where it takes part in the election of a leader; null: a file in the
+ * folder, its own. */
+void load_controller_start(const char *store);
 /* SIGKILL, and again with the same store and port. */
 void load_controller_kill(void);
 void load_controller_restart(void);
