@@ -3,10 +3,12 @@
 
 import contextlib
 import json
+import shutil
 import sqlite3
 import unittest
 
 from fleet import Fleet, Process, check_answers, read_answers, wait_until
+from several import make_etcd, serves
 
 TIMES = {"healthInterval": "200ms", "retryFirst": "100ms", "retryMax": "1s"}
 
@@ -156,6 +158,133 @@ class Archive(unittest.TestCase):
         with contextlib.closing(sqlite3.connect(path)) as db, db:
             body = json.loads(db.execute("SELECT body FROM records WHERE kind = 'cluster'").fetchone()[0])
             db.execute("UPDATE records SET body = ? WHERE kind = 'cluster'", [json.dumps(body | {"importing": digest})])
+
+
+@unittest.skipUnless(shutil.which("etcd"), "etcd is not installed (deploy/install.sh test)")
+class Moved(unittest.TestCase):
+    """From SQLite to etcd and back, each time with a swap under way."""
+
+    def setUp(self):
+        self.fleet = Fleet({"a": {"one": [1]}, "b": {"two": [1]}}, faults=True, times=TIMES)
+        self.fleet.default_update = lambda: {"maxUnavailable": "1", "swapDeadline": "180s"}
+        self.addCleanup(self.fleet.close)
+        self.etcd, port = make_etcd(self.fleet.dir)
+        self.addCleanup(self.etcd.kill)
+        self.etcd.start()
+        wait_until("etcd serves", lambda: serves(port))
+        self.stores = [f"sqlite:{self.fleet.dir}/controller.db", f"etcd:http://127.0.0.1:{port}/moved", f"sqlite:{self.fleet.dir}/back.db"]
+
+    def started(self, controller):
+        """(generation, epoch) of the last core that it started."""
+        line = [line for line in controller.log.read_text().splitlines() if "core started" in line][-1]
+        return tuple(int(word) for word in line.split() if word.isdigit())[:2]
+
+    def controller_on(self, store):
+        argv = self.fleet.controller_argv()
+        argv[argv.index("--store") + 1] = store
+        self.fleet.controller = Process("controller", argv, self.fleet.dir / "controller.log").start()
+        self.fleet.wait_controller()
+        return self.started(self.fleet.controller)[0]
+
+    def local(self, group):
+        """What the agent of a group says of it."""
+        agent = next(name for name, groups in self.fleet.groups.items() if group in groups)
+        code, out, _ = self.fleet.run("--agent", f"unix:{self.fleet.dir}/{agent}.sock", "status", "-o", "json", agent=agent)
+        return json.loads(out.splitlines()[1]) if code == 0 else {"state": "", "ticketUid": ""}
+
+    def swapping(self):
+        """The group whose swap hangs."""
+        groups = [g for g in ("one", "two") if self.local(g)["state"] == "APPLYING"]
+        return groups[0] if groups else None
+
+    def hang(self):
+        """Until heal()."""
+        for engine in ("one.e0", "two.e0"):
+            self.fleet.set_fault(engine, kind="hang", phase="apply")
+
+    def wait_swapping(self):
+        return wait_until(lambda: f"a group applies\n{self.fleet.tails()}", self.swapping)
+
+    def wait_floors(self):
+        wait_until(lambda: f"floors are known\n{self.fleet.tails()}", lambda: any(e["reason"] == "StoreFloorsKnown" for e in self.fleet.events()))
+
+    def check_floors_first(self, archive):
+        """Since the import no ticket was issued before all agents had told what they had seen."""
+        before = sum(line["recordKind"] == "event" for line in lines_of(archive))
+        reasons = [e["reason"] for e in self.fleet.events()][before:]
+        issued = [i for i, reason in enumerate(reasons) if reason.endswith("TicketIssued")]
+        self.assertTrue(issued, reasons)
+        self.assertLess(reasons.index("StoreFloorsKnown"), issued[0], reasons)
+
+    def heal(self):
+        for engine in ("one.e0", "two.e0"):
+            self.fleet.clear_faults(engine)
+
+    def move(self, archive, to):
+        """The controller is killed, the archive goes into another store; its generation there."""
+        self.fleet.controller.kill()
+        self.fleet.ctl("store", "import", archive, "--store", to)
+        self.fleet.ctl("store", "check", "--store", to)
+        return self.controller_on(to)
+
+    def check_serving(self, seq, version, tickets):
+        """All serve it, each by a ticket above all before, and the next publish has the next seq."""
+        self.fleet.wait_serving(seq)
+        items = self.fleet.group_items()
+        for group, item in items.items():
+            self.assertGreater(int(item["lastSwap"]["ticketNumber"]), tickets[group], f"{group}: {version}")
+        return {group: int(item["lastSwap"]["ticketNumber"]) for group, item in items.items()}
+
+    def test_to_etcd_and_back_with_tickets_in_flight(self):
+        """A ticket that the archive knows ends as itself under the new generation; one that it does not know is fenced, and its number is not
+        given again."""
+        fleet = self.fleet
+        fleet.start()
+        fleet.publish("v1")
+        fleet.wait_serving(1)
+        tickets = {g: int(item["lastSwap"]["ticketNumber"]) for g, item in fleet.group_items().items()}
+        first = self.started(fleet.controller)[0]
+        traffic = fleet.start_traffic()
+        # The archive is made while the ticket is open.
+        self.hang()
+        fleet.publish("v2")
+        group = self.wait_swapping()
+        uid = self.local(group)["ticketUid"]
+        archive = fleet.dir / "open.jsonl"
+        fleet.ctl("store", "export", archive, "--store", self.stores[0])
+        self.assertIn(uid, archive.read_text(), "the archive does not know the open ticket")
+        second = self.move(archive, self.stores[1])
+        self.assertGreater(second, first)
+        self.wait_floors()
+        self.heal()
+        tickets = self.check_serving(2, "v2", tickets)
+        self.check_floors_first(archive)
+        ends = [e["message"] for e in fleet.events(f"group/{group}") if e["reason"] == "SwapEnded"]
+        self.assertTrue(any("to version 2: COMMITTED" in message for message in ends), ends)
+        # The archive is made before the ticket: the restored store has never heard of it.
+        fleet.ctl("hold", "model/m", "--reason", "until the backup is made")
+        third = fleet.publish("v3")["seq"]
+        archive = fleet.dir / "before.jsonl"
+        fleet.ctl("store", "export", archive, "--store", self.stores[1])
+        self.hang()
+        fleet.ctl("resume", "model/m", "--reason", "go")
+        group = self.wait_swapping()
+        unknown = self.local(group)
+        self.assertNotIn(unknown["ticketUid"], archive.read_text())
+        self.assertGreater(self.move(archive, self.stores[2]), second)
+        self.wait_floors()
+        self.heal()
+        wait_until(lambda: f"its swap has ended: {self.local(group)}", lambda: not self.local(group)["ticketUid"])
+        fleet.ctl("resume", "model/m", "--reason", "the backup is restored")
+        fleet.wait_serving(third)
+        self.check_floors_first(archive)
+        fourth = fleet.publish("v2")["seq"]
+        self.assertEqual(third + 1, fourth)
+        after = self.check_serving(fourth, "v2 again", tickets)
+        self.assertGreater(after[group], unknown["highestTicket"])
+        traffic.stop(70)
+        check_answers(read_answers(traffic), {1: "v1", 2: "v2", 3: "v3", 4: "v2"})
+        self.assertEqual(0, fleet.run("store", "check", "--store", self.stores[2])[0])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import datetime
 import re
+import ssl
 import urllib.request
 
 from fleet import Fleet, Process, free_ports, wait_until
@@ -9,52 +10,92 @@ from fleet import Fleet, Process, free_ports, wait_until
 LEADS, LEADS_NO_LONGER = "leadership: this controller leads", "leadership: this controller leads no longer"
 
 
-def post(port, path, body):
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/v3/{path}", body.encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
+def post(port, path, body, tls=None):
+    """'tls': the folder with the certificates of make_cluster()."""
+    context = ssl.create_default_context(cafile=tls / "ca.crt") if tls else None
+    if tls:
+        context.load_cert_chain(tls / "client.crt", tls / "client.key")
+    url = f"http{'s' if tls else ''}://127.0.0.1:{port}/v3/{path}"
+    request = urllib.request.Request(url, body.encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30, context=context) as answer:
         return answer.read().decode()
 
 
-def serves(port):
+def serves(port, tls=None):
     try:
-        return "cluster_id" in post(port, "maintenance/status", "{}")
+        return "cluster_id" in post(port, "maintenance/status", "{}", tls)
     except OSError:
         return False
 
 
+def member_argv(directory, i, urls, peers, tls):
+    argv = ["etcd", "--name", f"m{i}", "--data-dir", f"{directory}/etcd{i}", "--listen-client-urls", urls[i], "--advertise-client-urls", urls[i]]
+    argv += ["--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i]]
+    argv += ["--initial-cluster", ",".join(f"m{j}={peer}" for j, peer in enumerate(peers))]
+    if tls:
+        argv += ["--client-cert-auth", "--trusted-ca-file", f"{tls}/ca.crt", "--cert-file", f"{tls}/member.crt", "--key-file", f"{tls}/member.key"]
+        argv += ["--peer-client-cert-auth", "--peer-trusted-ca-file", f"{tls}/ca.crt"]
+        argv += ["--peer-cert-file", f"{tls}/member.crt", "--peer-key-file", f"{tls}/member.key"]
+    return argv
+
+
+def make_cluster(directory, count, tls=None):
+    """Processes, not started, and the ports of their clients; 'tls': a folder with the pairs ca, member and client."""
+    ports = free_ports(2 * count)
+    scheme = "https" if tls else "http"
+    urls = [f"{scheme}://127.0.0.1:{port}" for port in ports]
+    members = [member_argv(directory, i, urls[:count], urls[count:], tls) for i in range(count)]
+    return [Process(f"etcd{i}", argv, directory / f"etcd{i}.log") for i, argv in enumerate(members)], ports[:count]
+
+
 def make_etcd(directory):
-    """A process, not started, and the port of its clients."""
-    port, peer = free_ports(2)
-    url, peer_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer}"
-    argv = ["etcd", "--data-dir", f"{directory}/etcd", "--listen-client-urls", url, "--advertise-client-urls", url]
-    argv += ["--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url, "--initial-cluster", f"default={peer_url}"]
-    return Process("etcd", argv, directory / "etcd.log"), port
+    """The same of one member."""
+    members, ports = make_cluster(directory, 1)
+    return members[0], ports[0]
 
 
 class Several(Fleet):
-    """A fleet whose agents and batonctl are given the addresses of 'count' controllers."""
+    """A fleet whose agents and batonctl are given the addresses of 'count' controllers, on an etcd of so many members."""
 
-    def __init__(self, groups, count=3, **options):
+    def __init__(self, groups, count=3, members=1, certify=None, **options):
+        """'certify': makes the certificates of etcd in a folder; without it etcd has none."""
         self.addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
         self.controllers = []
         super().__init__(groups, **options)
         self.server = ",".join(self.addresses)
         self.agents = {name: self.make_agent(name) for name in groups}
-        self.etcd, self.etcd_port = make_etcd(self.dir)
+        self.tls = self.dir if certify else None
+        if certify:
+            certify(self.dir)
+        self.members, self.etcd_ports = make_cluster(self.dir, members, self.tls)
+        self.etcd, self.etcd_port = self.members[0], self.etcd_ports[0]
         self.controllers = [Process(f"controller{i}", self.argv_of(i), self.dir / f"controller{i}.log") for i in range(count)]
 
     def argv_of(self, i):
         address = self.addresses[i]
-        store = f"etcd:http://127.0.0.1:{self.etcd_port}/baton"
+        store = self.store_address()
         argv = [*self.controller_argv(), "--advertise", address]
         argv[argv.index("--listen") + 1] = address
         argv[argv.index("--store") + 1] = store
         return argv
 
+    def store_address(self):
+        urls = ",".join(f"http{'s' if self.tls else ''}://127.0.0.1:{port}" for port in self.etcd_ports)
+        files = f"?ca={self.tls}/ca.crt&cert={self.tls}/client.crt&key={self.tls}/client.key" if self.tls else ""
+        return f"etcd:{urls}/baton{files}"
+
+    def ask_etcd(self, path, body, member=0):
+        return post(self.etcd_ports[member], path, body, self.tls)
+
+    def start_etcd(self):
+        for member in self.members:
+            member.start()
+        for i, port in enumerate(self.etcd_ports):
+            wait_until(lambda i=i: f"etcd serves\n{self.members[i].tail()}", lambda port=port: serves(port, self.tls))
+
     def start_all(self):
         """etcd, the controllers, the model, the agents."""
-        self.etcd.start()
-        wait_until("etcd serves", lambda: serves(self.etcd_port))
+        self.start_etcd()
         for controller in self.controllers:
             controller.start()
         for controller in self.controllers:
@@ -103,6 +144,6 @@ class Several(Fleet):
         return "\n".join(p.tail() for p in processes)
 
     def close(self):
-        for process in [*self.controllers, self.etcd]:
+        for process in [*self.controllers, *self.members]:
             process.kill()
         super().close()
