@@ -1,4 +1,5 @@
-/* rpc_bench.c -- unary calls a second through api/rpc, as a ratio to the bare core (rpc_bare.h).
+/* rpc_bench.c -- unary calls a second through api/rpc, as a ratio to the bare core (rpc_bare.h); and over mutual TLS, as a ratio
+ * to the same calls in plain text.
  *
  * Both sides of the figure run client and server in one process, with one thread each, the same
  * calls outstanding and the same bytes; "hop" answers from a third thread, as the daemons do. */
@@ -15,7 +16,7 @@
 #include "tests/bench/ratio.h"
 #include "tests/bench/rpc_bare.h"
 
-enum { OUTSTANDING = 64, QUEUE_ITEMS = 1024, PAIRS_DEFAULT = 11 };
+enum { OUTSTANDING = 64, QUEUE_ITEMS = 1024, PAIRS_DEFAULT = 11, PATH_BYTES = 128 };
 #define SECONDS      0.5
 #define WARM_SECONDS 0.2
 
@@ -186,17 +187,44 @@ static double ours_run(struct ours *ours, unsigned outstanding, double seconds)
     return (double)ours->done / (ratio_now_s() - start);
 }
 
-static void ours_start(struct ours *ours)
+/* Of both ends, from a folder that tests/unit/rpc_certs.sh filled. */
+struct certificates {
+    char files[5][PATH_BYTES];
+    struct rpc_tls server;
+    struct rpc_tls client;
+};
+
+static const struct certificates *certificates_of(const char *folder)
+{
+    static struct certificates found;
+    static const char *const NAMES[] = { "ca.pem", "server.pem", "server.key", "client.pem",
+                                         "client.key" };
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+        (void)snprintf(found.files[i], sizeof(found.files[i]), "%s/%s", folder, NAMES[i]);
+    }
+    found.server = (struct rpc_tls){ .cert_file = found.files[1],
+                                     .key_file = found.files[2],
+                                     .ca_file = found.files[0],
+                                     .require_client = true };
+    found.client = (struct rpc_tls){ .cert_file = found.files[3],
+                                     .key_file = found.files[4],
+                                     .ca_file = found.files[0] };
+    return &found;
+}
+
+/* 'certificates' null: in plain text. */
+static void ours_start(struct ours *ours, const struct certificates *certificates)
 {
     static const struct rpc_route ROUTES[] = { { "baton.v1.Models/Get", get, 0 } };
-    static const struct rpc_listener LISTENER = { .address = "127.0.0.1:0" };
+    struct rpc_listener listener = { .address = "127.0.0.1:0",
+                                     .tls = certificates == NULL ? NULL : &certificates->server };
     *ours = (struct ours){ .hop = NULL };
     pthread_mutex_init(&ours->mutex, NULL);
     pthread_cond_init(&ours->idle, NULL);
     struct rpc_server_options options = { .routes = ROUTES,
                                           .routes_count = 1,
                                           .context = ours,
-                                          .listeners = &LISTENER,
+                                          .listeners = &listener,
                                           .listeners_count = 1 };
     struct baton_status st = rpc_server_create(&options, &ours->server);
     must(baton_ok(&st), st.message);
@@ -204,7 +232,9 @@ static void ours_start(struct ours *ours)
     char target[32];
     (void)snprintf(target, sizeof(target), "127.0.0.1:%u",
                    (unsigned)rpc_server_port(ours->server, 0));
-    struct rpc_client_options client_options = { .target = target };
+    struct rpc_client_options client_options = {
+        .target = target, .tls = certificates == NULL ? NULL : &certificates->client
+    };
     st = rpc_client_create(&client_options, &ours->client);
     must(baton_ok(&st), st.message);
 }
@@ -233,16 +263,22 @@ static struct bare *bare_start(void)
     return bare_create(request_bytes, request_size, reply_bytes, reply_size);
 }
 
+/* What carries the calls. */
+enum side { SIDE_BARE, SIDE_OURS, SIDE_TLS };
+
+static const char *folder = "-"; /* Of certificates. */
+
 /* One measurement, in a process of its own: the core lets the threads of all queues of a process share
  * the work of the network, so that two rigs in one process would help each other. */
-static double measure_here(bool is_ours, bool has_hop, unsigned outstanding)
+static double measure_here(enum side side, bool has_hop, unsigned outstanding)
 {
+    bool is_ours = side != SIDE_BARE;
     struct hop hop;
     double rate = 0;
     hop_start(&hop, is_ours ? answer_ours : bare_answer);
     if (is_ours) {
         struct ours ours;
-        ours_start(&ours);
+        ours_start(&ours, side == SIDE_TLS ? certificates_of(folder) : NULL);
         ours.hop = has_hop ? &hop : NULL;
         (void)ours_run(&ours, outstanding, WARM_SECONDS);
         rate = ours_run(&ours, outstanding, SECONDS);
@@ -258,15 +294,15 @@ static double measure_here(bool is_ours, bool has_hop, unsigned outstanding)
     return rate;
 }
 
-static double measure_apart(bool is_ours, bool has_hop, unsigned outstanding)
+static double measure_apart(enum side side, bool has_hop, unsigned outstanding)
 {
     char self[512];
-    char command[640];
+    char command[768];
     ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
     must(length > 0, "no path of itself");
     self[length] = '\0';
-    (void)snprintf(command, sizeof(command), "'%s' --one %d %d %u", self, is_ours, has_hop,
-                   outstanding);
+    (void)snprintf(command, sizeof(command), "'%s' --one %d %d %u '%s'", self, side, has_hop,
+                   outstanding, folder);
     FILE *child = popen(command, "re");
     double rate = 0;
     must(child != NULL && fscanf(child, "%lf", &rate) == 1, "a measurement gave nothing");
@@ -274,31 +310,61 @@ static double measure_apart(bool is_ours, bool has_hop, unsigned outstanding)
     return rate;
 }
 
-static int measure(bool has_hop, unsigned outstanding, unsigned pairs, const char *name)
+/* A row of figures: 'side' against 'anchor_side'. */
+struct row {
+    const char *name;
+    enum side side;
+    enum side anchor_side;
+    bool has_hop;
+    unsigned outstanding;
+    double target;
+};
+
+static int measure(const struct row *row, unsigned pairs)
 {
-    struct ratio ratio = {
-        .name = name, .unit = "calls/s", .anchor = "bare completion-queue loop", .target = 0.9
-    };
+    struct ratio ratio = { .name = row->name, .unit = "calls/s", .target = row->target };
+    ratio.anchor = row->anchor_side == SIDE_BARE ? "bare completion-queue loop" : "plain text";
     for (unsigned i = 0; i < pairs; i++) {
         bool ours_first = i % 2 == 0; /* Who goes first changes, so that neither gains by it. */
-        double first = measure_apart(ours_first, has_hop, outstanding);
-        double second = measure_apart(!ours_first, has_hop, outstanding);
+        double first = measure_apart(ours_first ? row->side : row->anchor_side, row->has_hop,
+                                     row->outstanding);
+        double second = measure_apart(ours_first ? row->anchor_side : row->side, row->has_hop,
+                                      row->outstanding);
         ratio_add(&ratio, ours_first ? first : second, ours_first ? second : first);
     }
     return ratio_print(&ratio);
 }
 
+static int measure_all(unsigned pairs)
+{
+    static const struct row ROWS[] = {
+        { "rpc_unary_hop", SIDE_OURS, SIDE_BARE, true, OUTSTANDING, 0.9 },
+        { "rpc_unary", SIDE_OURS, SIDE_BARE, false, OUTSTANDING, 0.9 },
+        { "rpc_unary_hop_one_outstanding", SIDE_OURS, SIDE_BARE, true, 1, 0.9 },
+        { "rpc_unary_tls", SIDE_TLS, SIDE_OURS, true, OUTSTANDING, 0.6 },
+        { "rpc_unary_tls_one_outstanding", SIDE_TLS, SIDE_OURS, true, 1, 0.6 },
+    };
+    int missed = 0;
+    char *made = ratio_directory();
+    const char *const make[] = { RPC_CERTS, made, NULL };
+    (void)ratio_time_command(make);
+    folder = made;
+    for (size_t i = 0; i < sizeof(ROWS) / sizeof(ROWS[0]); i++) {
+        missed += measure(&ROWS[i], pairs);
+    }
+    ratio_remove(made);
+    return missed;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc == 5 && strcmp(argv[1], "--one") == 0) {
-        (void)printf("%f\n", measure_here(argv[2][0] == '1', argv[3][0] == '1',
+    if (argc == 6 && strcmp(argv[1], "--one") == 0) {
+        folder = argv[5];
+        (void)printf("%f\n", measure_here((enum side)strtoul(argv[2], NULL, 10), argv[3][0] == '1',
                                           (unsigned)strtoul(argv[4], NULL, 10)));
         return 0;
     }
     unsigned pairs = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : PAIRS_DEFAULT;
     must(pairs > 0 && pairs <= RATIO_PAIRS_MAX, "usage: rpc_bench [PAIRS]");
-    int missed = measure(true, OUTSTANDING, pairs, "rpc_unary_hop");
-    missed += measure(false, OUTSTANDING, pairs, "rpc_unary");
-    missed += measure(true, 1, pairs, "rpc_unary_hop_one_outstanding");
-    return missed > 0;
+    return measure_all(pairs) > 0;
 }
