@@ -228,10 +228,13 @@ static enum etcd_verdict try_once(struct etcd_client *client, struct attempt *at
                                   struct etcd_answer *out)
 {
     if (client->address->user[0] != '\0' && !client->logged_in) {
-        if (attempt->logins++ == LOGINS_MAX) {
+        if (attempt->logins == LOGINS_MAX) {
             return ETCD_REFUSED; /* With what 'last' says. */
         }
         enum etcd_verdict verdict = log_in(client, attempt->deadline_ns, &attempt->last);
+        if (verdict != ETCD_ELSEWHERE) { /* Members that do not serve are passed over. */
+            attempt->logins++;
+        }
         if (verdict != ETCD_FINE) {
             return verdict;
         }
