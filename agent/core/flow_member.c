@@ -355,7 +355,17 @@ static void on_watch(struct agent *agent, struct group *group,
     if (command->restore != NULL) {
         goal.restore = *command->restore;
     }
-    session_take_goal(agent, &goal);
+    bool taken = session_take_goal(agent, &goal, command->fence.epoch);
+    if (!taken && !group->member.outdated_noted) {
+        group_note(agent, group, true, "GoalsOutdated",
+                   "agent %s, which leads the group, tells goals of epoch %llu.%llu; %llu.%llu was "
+                   "seen here, so a version that is new here may be another one by now",
+                   group->config->leader, (unsigned long long)command->fence.epoch.generation,
+                   (unsigned long long)command->fence.epoch.n,
+                   (unsigned long long)agent->ledger.epoch.generation,
+                   (unsigned long long)agent->ledger.epoch.n);
+    }
+    group->member.outdated_noted = !taken;
     member_tell(agent, group, false);
 }
 

@@ -576,6 +576,7 @@ static void watch(struct agent *agent, struct group *group, struct peer *peer)
 {
     struct agent_peer_command *command =
         push_command(agent, group, peer, AGENT_PEER_WATCH, next_step(agent));
+    command->fence.epoch = group->goal.epoch;
     command->target = goal_of(agent, &group->goal.target);
     command->stage = goal_of(agent, &group->goal.stage);
     command->restore = goal_of(agent, &group->goal.restore);

@@ -8,7 +8,8 @@
  * Every command carries a fence.  Epoch, owner term and ticket number are the ticket's (durable at
  * the follower with its ACCEPT, its PREPARED, or its FLOORS when it is asked); the step rises with
  * each command: the leader's life in the upper half, a counter in the lower.  A lower one is refused,
- * the last one is answered again.
+ * the last one is answered again.  WATCH's epoch is of the leadership that gave its goals: of an
+ * earlier one than the follower has seen, they may name no version that it has not.
  *
  * Depends on: op.h, event.h's goals.  Threads: values only.
  * Ownership: texts live inside; what is pointed to is borrowed for the step. */

@@ -18,6 +18,7 @@ void session_on_opened(struct agent *agent)
 {
     agent->session_open = true;
     agent->welcomed = false;
+    agent->hello_outdated = false;
     report_hello(agent);
 }
 
@@ -61,6 +62,11 @@ void session_on_welcome(struct agent *agent, const struct agent_event *event)
         return;
     }
     session_raise_epoch(agent, epoch);
+    if (agent->hello_outdated) {
+        agent_push(agent, AGENT_ACTION_CLOSE_SESSION)->text =
+            "a higher version was seen since this session's hello, which has to name it";
+        return;
+    }
     take_floors(agent, event);
     agent->welcomed = true;
     agent->session_epoch = epoch;
@@ -127,14 +133,22 @@ static bool are_bad_goals(struct agent *agent, const struct agent_goals *goals, 
     return false;
 }
 
-/* The highest seq of each model is durable, so that a store that went back can be told (rule 5). */
+static bool is_news(const struct agent *agent, const struct group *group,
+                    const struct agent_version *version)
+{
+    const struct ledger_seq *seq = ledger_seq_find(&agent->ledger, group->config->model);
+    return version->seq != 0 && (seq == NULL || version->seq > seq->version.seq);
+}
+
+/* The highest seq of each model is durable, so that a store that went back can be told (rule 5).  A
+ * Hello may wait long for a controller; what its group's leader tells a follower meanwhile is not in it. */
 static void note_seq(struct agent *agent, const struct group *group,
                      const struct agent_version *version)
 {
-    const struct ledger_seq *seq = ledger_seq_find(&agent->ledger, group->config->model);
-    if (version->seq == 0 || (seq != NULL && seq->version.seq >= version->seq)) {
+    if (!is_news(agent, group, version)) {
         return;
     }
+    agent->hello_outdated |= agent->session_open && !agent->welcomed;
     struct journal_record record = { .kind = JOURNAL_SEQ };
     memcpy(record.seq.model, group->config->model, sizeof record.seq.model);
     record.seq.version = *version;
@@ -150,9 +164,24 @@ static void take_version(struct agent *agent, const struct group *group,
     }
 }
 
-void session_take_goal(struct agent *agent, const struct agent_group_goal *goal)
+/* Rule 5: a controller may give a seq again that no agent had seen when it greeted them.  What a leader was told by an earlier one
+ * comes late to a follower: it must not be the first that it hears of a seq. */
+static bool is_outdated(const struct agent *agent, const struct group *group,
+                        const struct agent_group_goal *goal, struct agent_epoch epoch)
+{
+    bool news = is_news(agent, group, &goal->target.version) ||
+                is_news(agent, group, &goal->stage.version) ||
+                is_news(agent, group, &goal->restore.version);
+    return news && agent_epoch_compare(epoch, agent->ledger.epoch) < 0;
+}
+
+bool session_take_goal(struct agent *agent, const struct agent_group_goal *goal,
+                       struct agent_epoch epoch)
 {
     struct group *group = agent_group_find(agent, goal->group);
+    if (is_outdated(agent, group, goal, epoch)) {
+        return false;
+    }
     if (goal->owner_term > group->ledger->owner_term) {
         struct journal_record record = group_record(group, JOURNAL_FLOORS);
         record.floors.owner_term = goal->owner_term;
@@ -160,6 +189,7 @@ void session_take_goal(struct agent *agent, const struct agent_group_goal *goal)
     }
     group->resuming = false; /* Whoever drives the fleet is back. */
     group->goal = (struct group_goal){ .given = true,
+                                       .epoch = epoch,
                                        .target = goal->target.version,
                                        .stage = goal->stage.version,
                                        .restore = goal->restore.version,
@@ -170,6 +200,7 @@ void session_take_goal(struct agent *agent, const struct agent_group_goal *goal)
     take_version(agent, group, &goal->stage);
     take_version(agent, group, &goal->restore);
     group->changed = true;
+    return true;
 }
 
 void session_on_goals(struct agent *agent, const struct agent_goals *goals)
@@ -187,7 +218,7 @@ void session_on_goals(struct agent *agent, const struct agent_goals *goals)
     session_raise_epoch(agent, goals->epoch);
     agent->goals_revision = goals->revision;
     for (uint32_t i = 0; i < goals->groups_count; i++) {
-        session_take_goal(agent, &goals->groups[i]);
+        (void)session_take_goal(agent, &goals->groups[i], goals->epoch);
     }
     landings_allow_drop(&agent->landings, goals->droppable, goals->droppable_count);
     agent_push(agent, AGENT_ACTION_ACK)->ack = goals->revision;

@@ -15,8 +15,10 @@ void session_on_closed(struct agent *agent);
 void session_on_welcome(struct agent *agent, const struct agent_event *event);
 void session_on_goals(struct agent *agent, const struct agent_goals *goals);
 
-/* Takes over what one group should serve and land. */
-void session_take_goal(struct agent *agent, const struct agent_group_goal *goal);
+/* Takes over what one group should serve and land; 'epoch': of the leadership that gave it.  False:
+ * it is of an earlier leadership than was seen, and names a version that was not; nothing is taken. */
+bool session_take_goal(struct agent *agent, const struct agent_group_goal *goal,
+                       struct agent_epoch epoch);
 
 /* Journals a higher epoch before anything of it is obeyed. */
 void session_raise_epoch(struct agent *agent, struct agent_epoch epoch);

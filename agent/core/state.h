@@ -85,6 +85,7 @@ struct engine {
 /* What a group was told to serve and land; sources are with the landings. */
 struct group_goal {
     bool given;
+    struct agent_epoch epoch; /* Of the leadership that gave it. */
     struct agent_version target;
     struct agent_version stage;
     struct agent_version restore; /* Seq 0: the target is it. */
@@ -134,6 +135,7 @@ struct member {
     uint64_t heard_ns;             /* Of the leader. */
     uint64_t told_ns;              /* When the state was last told. */
     bool alone_noted;
+    bool outdated_noted; /* That the leader's goals are of before. */
 };
 
 /* The hooks of a phase: which one's turn it is, and its call. */
@@ -228,6 +230,7 @@ struct agent {
     bool session_wanted;
     bool session_open;
     bool welcomed;
+    bool hello_outdated; /* A higher seq was seen since it; it is not answered yet. */
     struct agent_epoch session_epoch;
     uint64_t goals_revision; /* Of this epoch. */
     uint64_t lease_ns;

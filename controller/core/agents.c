@@ -214,8 +214,11 @@ static void take_landing(struct controller *core, struct agent *agent,
     touch_groups(core, agent);
 }
 
+/* It speaks again only after the Welcome: our epoch is durable there, so it takes nothing from before any more, and what it
+ * took until then it would have told by another Hello. */
 static void renew(struct controller *core, struct agent *agent)
 {
+    agent->restated = true;
     agent->heard_ns = core->now_ns;
     agent->seen_wall_ns = core->wall_ns;
 }

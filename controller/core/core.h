@@ -181,7 +181,7 @@ struct agent {
     struct agent_record r;
     struct marks marks;
     uint64_t session; /* 0: none. */
-    bool restated;    /* Since STARTED. */
+    bool restated;    /* Since STARTED; and it knows of our epoch. */
     uint64_t heard_ns;
     uint64_t seen_wall_ns;
     uint64_t landing_used_bytes;

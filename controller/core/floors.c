@@ -1,6 +1,10 @@
 /* floors.c -- rule 5: after the store went back, nothing is published and no ticket is issued until
  * all agents that it knows (at least one) restated what they have seen, or an operator attested
- * that nothing is missing. */
+ * that nothing is missing.
+ *
+ * An agent has restated when it speaks again after its Hello: it does so under our epoch, which is durable there.  A member of a group
+ * hears of versions from its leader as well: what comes between its Hello and our Welcome makes it say another Hello, and what an
+ * earlier leadership gave and comes later it does not take (agent/core/session.c). */
 #include "api/base/mutant.h"
 #include "controller/core/fleet.h"
 #include "controller/core/text.h"

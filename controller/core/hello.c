@@ -226,7 +226,6 @@ static void replace_session(struct controller *core, struct agent *agent,
         agent_drop_session(core, agent);
     }
     agent_add_session(core, agent, hello->session);
-    agent->restated = true;
     agent->heard_ns = core->now_ns;
     agent->seen_wall_ns = core->wall_ns;
     agent->landing_budget_bytes = hello->landing_budget_bytes;

@@ -11,8 +11,8 @@
 
 struct mesh_message {
     struct agent_peer_command command;
-    struct agent_version_goal goals[2];
-    struct agent_source sources[2][BATON_SOURCES_PER_VERSION_MAX];
+    struct agent_version_goal goals[3];
+    struct agent_source sources[3][BATON_SOURCES_PER_VERSION_MAX];
     struct agent_peer_result result;
     struct agent_engine_report engines[SIM_ENGINES];
     struct agent_engine_config configs[SIM_ENGINES];
@@ -166,6 +166,7 @@ void mesh_send(struct world *world, struct node *node, const struct agent_action
     message->command = *action->peer_send.command;
     message->command.target = keep_goal(message, 0, message->command.target);
     message->command.stage = keep_goal(message, 1, message->command.stage);
+    message->command.restore = keep_goal(message, 2, message->command.restore);
     bool noisy = world->noisy_ns > world->now_ns;
     message->twice = noisy && world_below(&node->random, 4) == 0;
     message->survives = world_below(&node->random, noisy ? 2 : 8) == 0;

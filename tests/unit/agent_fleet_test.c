@@ -422,6 +422,84 @@ Test(fleet, a_member_tells_the_numbers_that_nobody_else_knows)
     fleet_destroy(fleet);
 }
 
+static struct agent_peer_command watch_of(struct agent_epoch epoch, uint64_t step)
+{
+    return (struct agent_peer_command){ .verb = AGENT_PEER_WATCH,
+                                        .leader = "a0",
+                                        .group = "g0",
+                                        .model = "m",
+                                        .fence = { epoch, 1, 1, UINT64_C(9) << 32 | step } };
+}
+
+/* The leader tells to land 'stage_seq' beside what is served; 0: nothing. */
+static void tell_watch(struct world *follower, struct agent_peer_command watch, uint64_t stage_seq)
+{
+    static const struct agent_source source = { "file", "/checkpoint", "a0" };
+    struct agent_version_goal goals[2] = { { .version = world_version(1) },
+                                           { .version = world_version(stage_seq) } };
+    for (int i = 0; i < 2; i++) {
+        goals[i].sources = &source;
+        goals[i].sources_count = 1;
+    }
+    watch.target = &goals[0];
+    watch.stage = stage_seq == 0 ? NULL : &goals[1];
+    world_event(follower,
+                (struct agent_event){ .kind = AGENT_EVENT_PEER_COMMAND, .command = &watch });
+}
+
+/* A leader's word of an earlier leadership comes late: the store may have gone back since, and the seq be given
+ * again, as nobody had told of it. */
+Test(fleet, goals_of_an_earlier_leadership_name_nothing_new)
+{
+    struct fleet *fleet = serving(2, 1);
+    struct world *follower = fleet->worlds[1];
+    struct agent_epoch before = follower->epoch;
+    struct agent_epoch now = { before.generation + 1, 0 };
+    fleet_break(fleet, 1, true);
+    world_event(follower,
+                (struct agent_event){ .kind = AGENT_EVENT_WELCOME, .welcome = { .epoch = now } });
+    tell_watch(follower, watch_of(before, 1), 3);
+    cr_assert_eq(follower->journal_last[JOURNAL_SEQ].seq.version.seq, 1);
+    cr_assert_eq(follower->lands[3], 0);
+    cr_assert(world_noted(follower, "GoalsOutdated"));
+    tell_watch(follower, watch_of(now, 2), 3);
+    cr_assert_eq(follower->journal_last[JOURNAL_SEQ].seq.version.seq, 3);
+    cr_assert_eq(follower->lands[3], 1);
+    /* What was seen may be named by anybody. */
+    tell_watch(follower, watch_of(now, 3), 0);
+    cr_assert_eq(follower->cancels[3], 1);
+    tell_watch(follower, watch_of(before, 4), 3);
+    cr_assert_eq(follower->lands[3], 2);
+    fleet_destroy(fleet);
+}
+
+/* A Hello waits for a controller; what the leader tells meanwhile is not in it, so it is said again. */
+Test(fleet, a_hello_that_is_outdated_is_said_again)
+{
+    struct fleet *fleet = serving(2, 1);
+    struct world *follower = fleet->worlds[1];
+    uint32_t closes = follower->closes;
+    fleet_break(fleet, 1, true);
+    for (uint64_t seq = 2; seq < 4; seq++) {
+        follower->controller_up = false;
+        world_event(follower, (struct agent_event){ .kind = AGENT_EVENT_SESSION_CLOSED });
+        world_event(follower, (struct agent_event){ .kind = AGENT_EVENT_SESSION_OPENED });
+        cr_assert(follower->welcome_due);
+        uint32_t hellos = follower->hellos;
+        cr_assert_eq(follower->hello_seq, 1);
+        if (seq == 3) {
+            tell_watch(follower, watch_of(follower->epoch, seq), 3);
+        }
+        follower->controller_up = true;
+        world_run(follower, 30 * S);
+        cr_assert_eq(follower->closes, closes + (seq == 3));
+        cr_assert_eq(follower->hellos, hellos + (seq == 3));
+        cr_assert_eq(follower->hello_seq, seq == 3 ? 3 : 1);
+        cr_assert(follower->session_open && !follower->welcome_due);
+    }
+    fleet_destroy(fleet);
+}
+
 /* --- links and restarts --- */
 
 Test(fleet, a_short_break_disturbs_nobody)

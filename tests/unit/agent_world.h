@@ -177,6 +177,7 @@ struct world {
     uint32_t nacks;
     uint32_t closes;
     char hello_incarnation[BATON_UID_TEXT_BYTES];
+    uint64_t hello_seq;          /* Floor of its first model; 0: none. */
     uint32_t hello_open_tickets; /* Tickets without outcome when the session opened. */
 
     enum crash_mode crash_mode;

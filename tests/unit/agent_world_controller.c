@@ -70,6 +70,7 @@ static void take_hello(struct world *world, const struct agent_hello *hello)
     world->hellos++;
     world->welcome_due = true;
     world->hello_open_tickets = 0;
+    world->hello_seq = hello->seq_floors_count == 0 ? 0 : hello->seq_floors[0].version.seq;
     (void)snprintf(world->hello_incarnation, sizeof world->hello_incarnation, "%s",
                    hello->journal_incarnation);
     for (uint32_t i = 0; i < hello->groups_count; i++) {

@@ -221,6 +221,26 @@ Test(hostile, floors_of_a_followed_model_after_the_store_went_back)
     world_free(world);
 }
 
+/* An agent may learn of a version from its group's leader after its Hello left: it has restated only when it
+ * speaks under our epoch, from which on it takes nothing of before. */
+Test(hostile, a_hello_alone_restates_nothing)
+{
+    struct world *world = serving();
+    struct played_agent *a1 = world_agent(world, "a1");
+    world_restart_generation(world);
+    cr_assert(world_connect(world, world_agent(world, "a0")));
+    cr_assert(world_hello(world, a1));
+    cr_assert(view_floors_pending(world->core), "a1 may never have had our answer");
+    world_disconnect(world, a1);
+    strcpy(a1->floors[0].model, "m");
+    a1->floors[0].seq = 12;
+    a1->floors_count = 1;
+    cr_assert(world_connect(world, a1));
+    cr_assert_not(view_floors_pending(world->core));
+    cr_assert_eq(world_publish(world, "m"), 13);
+    world_free(world);
+}
+
 /* --- what a store holds, and trainers tell --- */
 
 /* A floor that an earlier release took from an agent: the next publish is refused, also after a restart. */

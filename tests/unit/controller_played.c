@@ -80,7 +80,7 @@ static struct played_agent *agent_of_session(struct world *world, uint64_t sessi
     return NULL;
 }
 
-bool world_connect(struct world *world, struct played_agent *agent)
+bool world_hello(struct world *world, struct played_agent *agent)
 {
     struct group_report reports[WORLD_GROUPS_MAX];
     for (uint32_t i = 0; i < agent->groups_count; i++) {
@@ -102,10 +102,16 @@ bool world_connect(struct world *world, struct played_agent *agent)
                                                .floors = agent->floors,
                                                .floors_count = agent->floors_count };
     world_step(world, &event);
-    if (agent->was_welcomed) {
+    return agent->was_welcomed;
+}
+
+bool world_connect(struct world *world, struct played_agent *agent)
+{
+    bool welcomed = world_hello(world, agent);
+    if (welcomed) {
         world_report(world, agent, NULL, 0);
     }
-    return agent->was_welcomed;
+    return welcomed;
 }
 
 void world_disconnect(struct world *world, struct played_agent *agent)

@@ -159,7 +159,9 @@ struct played_agent *world_agent(struct world *world, const char *name);
 struct played_group *world_add_group(struct played_agent *agent, const char *name,
                                      const char *model);
 struct played_group *world_group(struct world *world, const char *name);
-/* Opens a session; true if it was welcomed. */
+/* Opens a session and says no more; true if it was welcomed. */
+bool world_hello(struct world *world, struct played_agent *agent);
+/* As world_hello(); one that is welcomed reports. */
 bool world_connect(struct world *world, struct played_agent *agent);
 void world_disconnect(struct world *world, struct played_agent *agent);
 /* Reports all groups of an agent, and 'outcomes' if not null. */
