@@ -3,7 +3,7 @@
 #
 # usage: tests/run.sh [--all] [--full] [--seed N] [suite...]
 #   without a suite: lint unit conformance sim model fuzz e2e upgrade chaos
-#   --all    also what takes a big download or special hardware, where this machine can run it: vllm
+#   --all    also what takes a big download or special hardware, where this machine can run it: vllm gpu
 #   --full   the whole of each matrix; else a part of it, chosen by the seed
 #   --seed N which part (default: today's date)
 #
@@ -15,7 +15,7 @@ set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 default_suites=(lint unit conformance sim model fuzz e2e upgrade chaos)
-extra_suites=(vllm)
+extra_suites=(vllm gpu)
 suites=()
 all=
 BATON_FULL=

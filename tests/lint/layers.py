@@ -19,6 +19,7 @@ LAYOUT_FILE = "transport/layout_file"
 TRANSPORT = "transport"
 DELTA = "transport/delta"
 QUANT = "transport/quant"
+CUDA = "transport/cuda"
 
 # Longest prefix wins.
 MAY_INCLUDE = {
@@ -33,6 +34,8 @@ MAY_INCLUDE = {
     LAYOUT: [BASE, MODEL],
     DELTA: [BASE, MODEL],
     QUANT: [],
+    # Boxes are made from a plan's copies.
+    CUDA: [BASE, MODEL, LAYOUT],
     LAYOUT_FILE: [BASE, CONFIG, MODEL, LAYOUT],
     "controller/core": [BASE, MODEL],
     "controller/store": [BASE, MODEL, "controller/core"],

@@ -41,7 +41,7 @@ def check_format(root, files):
     if major is None or major.group(1) != "14":
         print(f"format: skipped, the committed layout is clang-format 14's, this is {version.strip()}")
         return []
-    return run(["clang-format", "--dry-run", "--Werror"] + [f for f in files if f.endswith((".c", ".h"))], root)
+    return run(["clang-format", "--dry-run", "--Werror"] + [f for f in files if f.endswith((".c", ".h", ".cu"))], root)
 
 
 def check_shell(root, files):

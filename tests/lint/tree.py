@@ -9,7 +9,7 @@ DATA = re.compile(
 )
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|farm|root|home/\w+)/[a-z]+")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
-TEXT = (".c", ".h", ".py", ".sh", ".md", ".txt", ".yaml", ".yml", ".json", ".proto", ".cmake", ".js", ".toml")
+TEXT = (".c", ".h", ".cu", ".py", ".sh", ".md", ".txt", ".yaml", ".yml", ".json", ".proto", ".cmake", ".js", ".toml")
 
 
 def check_top(files):

@@ -1,0 +1,194 @@
+/* plugin.c -- the table of baton_cuda.so: CUDA's runtime behind plain C
+ * functions. */
+#include <stdio.h>
+#include <string.h>
+
+#include "transport/cuda/kernels.h"
+
+/* The oldest that the kernels are built for. */
+enum { CAPABILITY_MIN = 80 };
+
+static const char *describe(int result)
+{
+    switch (result) {
+    case BATON_CUDA_OK: return "done";
+    case BATON_CUDA_E_INVALID: return "an argument is not what the call's contract asks for";
+    case BATON_CUDA_E_NO_DEVICE: return "no NVIDIA driver or no GPU that the kernels run on";
+    default: return cudaGetErrorString((cudaError_t)result);
+    }
+}
+
+static int devices(int *count)
+{
+    cudaError_t error = cudaGetDeviceCount(count);
+    if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ||
+        (error == cudaSuccess && *count == 0)) {
+        *count = 0;
+        return BATON_CUDA_E_NO_DEVICE;
+    }
+    return (int)error;
+}
+
+static int device(int which, struct baton_cuda_device *out)
+{
+    struct cudaDeviceProp properties;
+    size_t free_bytes = 0;
+    size_t all_bytes = 0;
+    cudaError_t error = cudaGetDeviceProperties(&properties, which);
+    if (error == cudaSuccess) {
+        error = cudaSetDevice(which);
+    }
+    if (error == cudaSuccess) {
+        error = cudaMemGetInfo(&free_bytes, &all_bytes);
+    }
+    if (error != cudaSuccess) {
+        return (int)error;
+    }
+    memset(out, 0, sizeof(*out));
+    out->memory_bytes = all_bytes;
+    out->free_bytes = free_bytes;
+    out->capability = properties.major * 10 + properties.minor;
+    out->processors = properties.multiProcessorCount;
+    (void)snprintf(out->name, sizeof(out->name), "%.127s", properties.name);
+    return out->capability < CAPABILITY_MIN ? BATON_CUDA_E_NO_DEVICE : BATON_CUDA_OK;
+}
+
+static int use(int which)
+{
+    return (int)cudaSetDevice(which);
+}
+
+static int alloc(void **out, uint64_t bytes)
+{
+    return (int)cudaMalloc(out, bytes);
+}
+
+static int free_device(void *memory)
+{
+    return (int)cudaFree(memory);
+}
+
+static int host_alloc(void **out, uint64_t bytes)
+{
+    return (int)cudaHostAlloc(out, bytes, cudaHostAllocPortable);
+}
+
+static int host_free(void *memory)
+{
+    return (int)cudaFreeHost(memory);
+}
+
+static int host_register(void *memory, uint64_t bytes)
+{
+    return (int)cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
+}
+
+static int host_unregister(void *memory)
+{
+    return (int)cudaHostUnregister(memory);
+}
+
+static int stream_create(void **out)
+{
+    return (int)cudaStreamCreateWithFlags((cudaStream_t *)out, cudaStreamNonBlocking);
+}
+
+static int stream_destroy(void *stream)
+{
+    return (int)cudaStreamDestroy(stream);
+}
+
+static int stream_wait(void *stream)
+{
+    return (int)cudaStreamSynchronize(stream);
+}
+
+static int stream_query(void *stream, int *busy)
+{
+    cudaError_t error = cudaStreamQuery(stream);
+    *busy = error == cudaErrorNotReady;
+    return *busy ? BATON_CUDA_OK : (int)error;
+}
+
+static int stream_after(void *stream, void *event)
+{
+    return (int)cudaStreamWaitEvent(stream, event, 0);
+}
+
+static int event_create(void **out)
+{
+    return (int)cudaEventCreateWithFlags((cudaEvent_t *)out, cudaEventBlockingSync);
+}
+
+static int event_destroy(void *event)
+{
+    return (int)cudaEventDestroy(event);
+}
+
+static int event_record(void *event, void *stream)
+{
+    return (int)cudaEventRecord(event, stream);
+}
+
+static int event_wait(void *event)
+{
+    return (int)cudaEventSynchronize(event);
+}
+
+static int event_seconds(void *begin, void *end, double *seconds)
+{
+    float milliseconds = 0;
+    cudaError_t error = cudaEventElapsedTime(&milliseconds, begin, end);
+    *seconds = (double)milliseconds / 1e3;
+    return (int)error;
+}
+
+static int copy(void *target, const void *source, uint64_t bytes, void *stream)
+{
+    return (int)cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream);
+}
+
+static int fill(void *target, int byte, uint64_t bytes, void *stream)
+{
+    return (int)cudaMemsetAsync(target, byte, bytes, stream);
+}
+
+static const struct baton_cuda table = {
+    .size = sizeof(table),
+    .major = BATON_CUDA_MAJOR,
+    .describe = describe,
+    .devices = devices,
+    .device = device,
+    .use = use,
+    .alloc = alloc,
+    .free = free_device,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
+    .host_register = host_register,
+    .host_unregister = host_unregister,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .stream_wait = stream_wait,
+    .stream_query = stream_query,
+    .stream_after = stream_after,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_wait = event_wait,
+    .event_seconds = event_seconds,
+    .copy = copy,
+    .fill = fill,
+    .digest = kernel_digest,
+    .copy_boxes = kernel_copy_boxes,
+    .delta_scan = kernel_delta_scan,
+    .delta_compact = kernel_delta_compact,
+    .delta_apply = kernel_delta_apply,
+    .quantise = kernel_quantise,
+};
+
+__attribute__((visibility("default"))) const struct baton_cuda *baton_cuda_plugin_v1(void);
+
+const struct baton_cuda *baton_cuda_plugin_v1(void)
+{
+    return &table;
+}
