@@ -10,6 +10,30 @@
 
 enum { RUN_SECONDS_MAX = 500 };
 
+/* A failure is the answer of the call that failed, not of the launch after it. */
+static void check_errors(struct rig *rig)
+{
+    uint64_t zero[2] = { 0, 0 };
+    int busy = 0;
+    bool fails = rig->cuda->use(1000) > 0 && rig->cuda->free(zero) > 0;
+    struct baton_cuda_quant one = { .values = rig_device(rig, 256),
+                                    .codes = rig_device(rig, 128),
+                                    .scales = rig_device(rig, 4),
+                                    .counts = rig_upload(rig, zero, sizeof(zero)),
+                                    .rows = 1,
+                                    .columns = 128 };
+    fails = rig->cuda->use(1000) > 0 && fails;
+    rig_verdict(rig, "a launch after a refused call is not blamed for it",
+                fails && rig->cuda->quantise(&one, rig->stream) == BATON_CUDA_OK &&
+                    rig->cuda->stream_query(rig->stream, &busy) == BATON_CUDA_OK &&
+                    rig->cuda->quantise(&one, rig->stream) == BATON_CUDA_OK);
+    rig_wait(rig);
+    rig_free(rig, (void *)(uintptr_t)one.values);
+    rig_free(rig, one.codes);
+    rig_free(rig, one.scales);
+    rig_free(rig, one.counts);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3) {
@@ -23,8 +47,11 @@ int main(int argc, char **argv)
     check_boxes(&rig);
     check_deltas(&rig);
     check_quantisers(&rig);
+    check_host_path(&rig);
+    check_errors(&rig);
     if (argc > 3 && strcmp(argv[3], "figures") == 0) {
         figures(&rig);
+        figures_host(&rig);
     }
     rig_close(&rig);
     return rig.failed + rig.missed > 0;

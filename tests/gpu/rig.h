@@ -60,6 +60,8 @@ void check_digests(struct rig *rig, const char *golden);
 void check_boxes(struct rig *rig);
 void check_deltas(struct rig *rig);
 void check_quantisers(struct rig *rig);
+void check_host_path(struct rig *rig);
 void figures(struct rig *rig);
+void figures_host(struct rig *rig);
 
 #endif /* rig.h */

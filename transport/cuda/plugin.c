@@ -18,15 +18,25 @@ static const char *describe(int result)
     }
 }
 
+/* CUDA remembers a thread's last failure and would blame the next launch for it. */
+static int answer(cudaError_t error)
+{
+    if (error != cudaSuccess) {
+        (void)cudaGetLastError();
+    }
+    return (int)error;
+}
+
 static int devices(int *count)
 {
     cudaError_t error = cudaGetDeviceCount(count);
     if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ||
         (error == cudaSuccess && *count == 0)) {
         *count = 0;
+        (void)answer(error);
         return BATON_CUDA_E_NO_DEVICE;
     }
-    return (int)error;
+    return answer(error);
 }
 
 static int device(int which, struct baton_cuda_device *out)
@@ -42,7 +52,7 @@ static int device(int which, struct baton_cuda_device *out)
         error = cudaMemGetInfo(&free_bytes, &all_bytes);
     }
     if (error != cudaSuccess) {
-        return (int)error;
+        return answer(error);
     }
     memset(out, 0, sizeof(*out));
     out->memory_bytes = all_bytes;
@@ -55,84 +65,85 @@ static int device(int which, struct baton_cuda_device *out)
 
 static int use(int which)
 {
-    return (int)cudaSetDevice(which);
+    return answer(cudaSetDevice(which));
 }
 
 static int alloc(void **out, uint64_t bytes)
 {
-    return (int)cudaMalloc(out, bytes);
+    return answer(cudaMalloc(out, bytes));
 }
 
 static int free_device(void *memory)
 {
-    return (int)cudaFree(memory);
+    return answer(cudaFree(memory));
 }
 
 static int host_alloc(void **out, uint64_t bytes)
 {
-    return (int)cudaHostAlloc(out, bytes, cudaHostAllocPortable);
+    return answer(cudaHostAlloc(out, bytes, cudaHostAllocPortable));
 }
 
 static int host_free(void *memory)
 {
-    return (int)cudaFreeHost(memory);
+    return answer(cudaFreeHost(memory));
 }
 
 static int host_register(void *memory, uint64_t bytes)
 {
-    return (int)cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
+    return answer(cudaHostRegister(memory, bytes, cudaHostRegisterPortable));
 }
 
 static int host_unregister(void *memory)
 {
-    return (int)cudaHostUnregister(memory);
+    return answer(cudaHostUnregister(memory));
 }
 
 static int stream_create(void **out)
 {
-    return (int)cudaStreamCreateWithFlags((cudaStream_t *)out, cudaStreamNonBlocking);
+    return answer(cudaStreamCreateWithFlags((cudaStream_t *)out, cudaStreamNonBlocking));
 }
 
 static int stream_destroy(void *stream)
 {
-    return (int)cudaStreamDestroy(stream);
+    return answer(cudaStreamDestroy(stream));
 }
 
 static int stream_wait(void *stream)
 {
-    return (int)cudaStreamSynchronize(stream);
+    return answer(cudaStreamSynchronize(stream));
 }
 
 static int stream_query(void *stream, int *busy)
 {
     cudaError_t error = cudaStreamQuery(stream);
+    int result = answer(error);
     *busy = error == cudaErrorNotReady;
-    return *busy ? BATON_CUDA_OK : (int)error;
+    return *busy ? BATON_CUDA_OK : result;
 }
 
 static int stream_after(void *stream, void *event)
 {
-    return (int)cudaStreamWaitEvent(stream, event, 0);
+    return answer(cudaStreamWaitEvent(stream, event, 0));
 }
 
 static int event_create(void **out)
 {
-    return (int)cudaEventCreateWithFlags((cudaEvent_t *)out, cudaEventBlockingSync);
+    return answer(cudaEventCreateWithFlags((cudaEvent_t *)out, cudaEventBlockingSync));
 }
 
 static int event_destroy(void *event)
 {
-    return (int)cudaEventDestroy(event);
+    return answer(cudaEventDestroy(event));
 }
 
 static int event_record(void *event, void *stream)
 {
-    return (int)cudaEventRecord(event, stream);
+    return answer(cudaEventRecord(event, stream));
 }
 
 static int event_wait(void *event)
 {
-    return (int)cudaEventSynchronize(event);
+    return answer(cudaEventSynchronize(event));
 }
 
 static int event_seconds(void *begin, void *end, double *seconds)
@@ -140,17 +151,17 @@ static int event_seconds(void *begin, void *end, double *seconds)
     float milliseconds = 0;
     cudaError_t error = cudaEventElapsedTime(&milliseconds, begin, end);
     *seconds = (double)milliseconds / 1e3;
-    return (int)error;
+    return answer(error);
 }
 
 static int copy(void *target, const void *source, uint64_t bytes, void *stream)
 {
-    return (int)cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream);
+    return answer(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream));
 }
 
 static int fill(void *target, int byte, uint64_t bytes, void *stream)
 {
-    return (int)cudaMemsetAsync(target, byte, bytes, stream);
+    return answer(cudaMemsetAsync(target, byte, bytes, stream));
 }
 
 static const struct baton_cuda table = {

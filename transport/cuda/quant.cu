@@ -313,9 +313,8 @@ template <bool VECTOR> static int quantise_tensor(struct job job, cudaStream_t o
     job.columns *= job.rows;
     job.rows = 1;
     uint64_t stretches = (job.columns + STRETCH - 1) / STRETCH;
-    cudaError_t error = cudaMemsetAsync(job.scales, 0, sizeof(float), on);
-    if (error != cudaSuccess) {
-        return (int)error;
+    if (cudaMemsetAsync(job.scales, 0, sizeof(float), on) != cudaSuccess) {
+        return launched();
     }
     if (!fits_grid(stretches)) {
         return BATON_CUDA_E_INVALID;
