@@ -13,7 +13,7 @@ build_packages=(
 test_packages=(
   clang clang-format clang-tidy shellcheck xxhash zstd sqlite3 binutils procps iproute2 util-linux
   python3-venv python3-grpcio python3-protobuf libnuma1 spin etcd-server prometheus
-  nftables iptables faketime
+  nftables iptables faketime fiu-utils
 )
 
 # The compiler's fuzzing runtime has the compiler's number in its name.

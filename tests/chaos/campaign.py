@@ -47,7 +47,7 @@ class Campaign:
 
     def close(self, keep_logs=None):
         if keep_logs:
-            shutil.copytree(self.cluster.dir, keep_logs, ignore=shutil.ignore_patterns("versions", "*.sock", "*.etcd", "pki"), dirs_exist_ok=True)
+            shutil.copytree(self.cluster.dir, keep_logs, ignore=shutil.ignore_patterns("versions", "*.sock", "*.etcd", "pki", "fiu-*"), dirs_exist_ok=True)
         if self.clients:
             self.clients.stopping.set()
         if self.pages:
@@ -93,6 +93,7 @@ class Campaign:
         if failures:
             return failures, story, False
         try:
+            self.work.lift({outage["group"] for outage in self.nemesis.outages}, story)
             self.work.publish(random.choice(sorted(rig.GROUPS)), story)
             settled = self.wait_settled(story)
             self.collect(began, start)

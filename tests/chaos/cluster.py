@@ -35,6 +35,7 @@ POLICY = {"maxUnavailable": "3", "inFlight": "keep", "arrivals": "hold", "swapDe
 DOMAIN = "chaos.lab"
 CLIENT_PORT, PEER_PORT, CONTROLLER_PORT, AGENT_PORT, ENGINE_PORT = 2379, 2380, 7070, 7071, 8000
 FAKETIME = pathlib.Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
+FAULTS = [pathlib.Path("/usr/lib/fiu/fiu_run_preload.so"), pathlib.Path("/usr/lib/fiu/fiu_posix_preload.so")]
 STATE_BYTES = 8 << 20
 RESTART_S = 0.3
 
@@ -117,20 +118,25 @@ class Cluster(fleet.Fleet):
     def pair(self, name):
         return {"ca": str(self.pki / "ca.crt"), "cert": str(self.pki / f"{name}.crt"), "key": str(self.pki / f"{name}.key")}
 
-    def clock_env(self, name):
-        """A clock that follows a file; only the wall clock, and only where libfaketime is."""
-        path = self.dir / f"{name}.clock"
-        path.write_text("+0\n")
-        fake = {"LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(path), "FAKETIME_CACHE_DURATION": "1"}
-        return {**fake, "DONT_FAKE_MONOTONIC": "1", "FAKETIME_FORCE_MONOTONIC_FIX": "0"} if FAKETIME.exists() else {}
+    def fault_env(self, name):
+        """A wall clock that follows a file, and calls that fail when they are told to; each where its library is."""
+        clock = self.dir / f"{name}.clock"
+        clock.write_text("+0\n")
+        libraries, env = [], {}
+        if FAULTS[0].exists():
+            libraries += FAULTS
+            env["FIU_CTRL_FIFO"] = str(self.dir / "fiu")
+        if FAKETIME.exists():
+            libraries.append(FAKETIME)
+            env.update(FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_CACHE_DURATION="1", DONT_FAKE_MONOTONIC="1", FAKETIME_FORCE_MONOTONIC_FIX="0")
+        return {**env, "LD_PRELOAD": " ".join(map(str, libraries))}
 
     def engine_config(self, agent, group, index, ranks):
         self.index += 1
         url = self.engines[f"{group}.e{index}"] = self.engines.get(f"{group}.e{index}", f"http://127.0.0.1:{ENGINE_PORT + self.index}")
         command = [fleet.program("miniengine"), "--model", "{checkpoint}", "--served-model-name", "default"]
         command += ["--port", url.rpartition(":")[2], "--tensor-parallel-size", str(ranks)]
-        env = ["LD_PRELOAD="] if FAKETIME.exists() else []
-        return {"name": f"e{index}", "kind": "vllm", "url": url, "recreate": {"exec": {"command": command, "env": env}}}
+        return {"name": f"e{index}", "kind": "vllm", "url": url, "recreate": {"exec": {"command": command, "env": ["LD_PRELOAD="]}}}
 
     def agent_config(self, name):
         self.listens = {n: f"{self.address(n)}:{AGENT_PORT}" for n in GROUPS}
@@ -143,7 +149,7 @@ class Cluster(fleet.Fleet):
         if not (self.pki / f"{name}.crt").exists():
             self.issue(name, "agent", "--ip", self.address(name))
         made = super().make_agent(name)
-        return Daemon(self.world.nodes[name], name, made.argv, made.log, self.clock_env(name))
+        return Daemon(self.world.nodes[name], name, made.argv, made.log, self.fault_env(name))
 
     def make_member(self, name):
         here = self.address(name)
@@ -173,7 +179,7 @@ class Cluster(fleet.Fleet):
         path = self.dir / f"{name}.yaml"
         path.write_text(json.dumps(config))
         argv = [fleet.program("baton-controller"), "--config", str(path)]
-        return Daemon(self.world.nodes[name], name, argv, self.dir / f"{name}.log", self.clock_env(name))
+        return Daemon(self.world.nodes[name], name, argv, self.dir / f"{name}.log", self.fault_env(name))
 
     # --- commands ---
 
@@ -231,6 +237,14 @@ class Cluster(fleet.Fleet):
 
     def tails(self):
         return "\n".join(daemon.tail() for daemon in self.daemons.values())
+
+    def tell_faults(self, pid, command):
+        """Whether libfiu in that process took the command."""
+        words = ["fiu-ctrl", "-f", str(self.dir / "fiu"), "-c", command, str(pid)]
+        try:
+            return subprocess.run(words, capture_output=True, timeout=5, check=False).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
 
     # --- what is so ---
 

@@ -1,5 +1,6 @@
 """What befalls the cluster: for each kind of fault how it is chosen from the seed, and how it lands and heals."""
 
+import errno
 import os
 import signal
 import threading
@@ -158,6 +159,21 @@ class Nemesis:
                 pass
         return ballast.unlink
 
+    def land_sync(self, _, name):
+        """fsync and fdatasync of the agent fail: it cannot know what is on its disk, and may end."""
+        daemon = self.cluster.daemons[name]
+        pid, calls = daemon.popen.pid, ("posix/io/sync/fsync", "posix/io/sync/fdatasync")
+        daemon.killed.add(pid)
+        for call in calls:
+            self.cluster.tell_faults(pid, f"enable name={call},failinfo={errno.EIO}")
+
+        def heal():
+            for call in calls:
+                if daemon.popen.pid == pid and daemon.is_alive():
+                    self.cluster.tell_faults(pid, f"disable name={call}")
+
+        return heal
+
     def land_clock(self, fault, name):
         path = self.cluster.dir / f"{name}.clock"
         path.write_text(f"{fault['seconds']:+d}\n")
@@ -204,6 +220,7 @@ CHOOSE = {
     "certificate": choose_certificate,
     "delay": choose_delay,
     "clock": choose_clock,
+    "sync": choose_agent,
 }
 
 
@@ -212,7 +229,7 @@ CUTS = ("kill", "freeze", "split", "mute", "deaf", "loss", "rate", "delay", "cer
 
 def missing():
     """Kinds that this machine lacks the tools for; they are chosen all the same, so that a seed is the same everywhere, and left out."""
-    there = {"delay": delay.is_there(), "clock": rig.FAKETIME.exists()}
+    there = {"delay": delay.is_there(), "clock": rig.FAKETIME.exists(), "sync": rig.FAULTS[0].exists()}
     return {kind for kind, is_there in there.items() if not is_there}
 
 

@@ -105,7 +105,11 @@ class Workload:
                 self.cordoned.discard(target)
             elif what in ("hold", "undo"):
                 self.act("resume", None, story)
-        for target in sorted(self.cordoned)[1:]:
+
+    def lift(self, out, story):
+        """One cordon at most stays, of a group that serves: one of 'out' would not come back under it."""
+        stays = sorted(self.cordoned - out)[:1]
+        for target in sorted(self.cordoned - set(stays)):
             self.act("uncordon", target, story)
             self.cordoned.discard(target)
 
