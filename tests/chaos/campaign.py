@@ -176,7 +176,7 @@ class Campaign:
             time.sleep(0.2)
 
     def history(self, began):
-        deaths = [(name, *death[1:3]) for name, daemon in self.cluster.daemons.items() for death in daemon.deaths if death[0] >= began]
+        lives = [(name, *death) for name, daemon in self.cluster.daemons.items() for death in daemon.deaths if death[0] >= began]
         return {
             "publishes": self.work.publishes,
             "intents": self.work.intents,
@@ -189,7 +189,7 @@ class Campaign:
             "outages": self.nemesis.outages,
             "epochs": self.epochs(),
             "leaderships": self.leaderships(),
-            "deaths": [{"name": name, "code": code, "ours": ours} for name, code, ours in deaths],
+            "deaths": [{"name": name, "code": code, "ours": ours, "served": served} for name, _, code, ours, served, _ in lives],
             "told": self.work.read(scenario.Story()),
         }
 

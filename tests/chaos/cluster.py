@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import threading
@@ -46,7 +47,7 @@ class Daemon(fleet.Process):
     def __init__(self, node, name, argv, log, env=None):
         super().__init__(name, ["setpriv", "--pdeathsig", "KILL", *argv], log, env)
         self.node, self.wanted, self.killed = node, False, set()
-        self.deaths = []  # (seconds, exit code or minus signal, whether chaos did it)
+        self.deaths = []  # (seconds, exit code or minus signal, whether chaos did it, whether it had served, pid)
         self.not_before = 0.0
 
     def start(self):
@@ -63,8 +64,11 @@ class Daemon(fleet.Process):
         if not self.wanted or self.popen is None or self.popen.poll() is None:
             return
         now = time.monotonic()
-        if not self.deaths or self.deaths[-1][3] != self.popen.pid:
-            self.deaths.append((now, self.popen.returncode, self.popen.pid in self.killed, self.popen.pid))
+        pid = self.popen.pid
+        if not self.deaths or self.deaths[-1][4] != pid:
+            said = self.log.read_bytes()[self.log_before :]
+            served = b"controller: listening" in said or b"agent: started" in said
+            self.deaths.append((now, self.popen.returncode, pid in self.killed, served, pid))
             self.not_before = max(self.not_before, now + RESTART_S)
         if now >= self.not_before:
             self.node.call(super().start)
@@ -157,7 +161,26 @@ class Cluster(fleet.Fleet):
         argv = ["etcd", "--name", name, "--data-dir", f"{self.dir}/{name}.etcd", "--initial-cluster", peers, "--initial-cluster-token", self.dir.name]
         argv += ["--listen-client-urls", f"http://{here}:{CLIENT_PORT}", "--advertise-client-urls", f"http://{here}:{CLIENT_PORT}"]
         argv += ["--listen-peer-urls", f"http://{here}:{PEER_PORT}", "--initial-advertise-peer-urls", f"http://{here}:{PEER_PORT}"]
+        argv += ["--initial-cluster-state", "new"]
         return Daemon(self.world.nodes[name], name, argv, self.dir / f"{name}.log", {"GOMAXPROCS": "1"})
+
+    def replace_member(self, name):
+        """The member leaves the cluster for good, and one of its name joins with an empty disk, as deploy/docs/etcd.md says; False: the cluster would not."""
+        peer = f"http://{self.address(name)}:{PEER_PORT}"
+        other = next(m for m in MEMBERS if m != name)
+        listed = self.ask_etcd(other, "cluster/member/list", {}) or {}
+        number = next((m["ID"] for m in listed.get("members", []) if m.get("name") == name), None)
+        daemon = self.members[name]
+        daemon.wanted = False
+        if number is None or not self.ask_etcd(other, "cluster/member/remove", {"ID": number}):
+            daemon.wanted = True
+            return False
+        daemon.kill()
+        fleet.wait_until(f"{name} may join again", lambda: self.ask_etcd(other, "cluster/member/add", {"peerURLs": [peer]}), every=0.3)
+        shutil.rmtree(f"{self.dir}/{name}.etcd")
+        daemon.argv[daemon.argv.index("--initial-cluster-state") + 1] = "existing"
+        daemon.start()
+        return True
 
     def make_controller(self, name):
         self.issue(name, "controller", "--ip", self.address(name))

@@ -9,7 +9,7 @@ A history is a dictionary of plain values, of the whole life of a cluster where 
   outages      of the run, which began at 'began'
   epochs       [{revision, epoch, writer}]: each value of etcd's key
   leaderships  [(controller, epoch)], from logs, each controller's in order
-  deaths       [{name, code, ours}] of the run: how processes ended; ours: chaos killed it
+  deaths       [{name, code, ours, served}] of the run: how processes ended; ours: chaos killed it; served: it had come to listen
   groups       {group: {engine: ranks}}; max_unavailable of the model
 """
 
@@ -144,8 +144,9 @@ def judge_budget(history):
 
 
 def judge_deaths(history):
-    """Members of etcd may end by themselves when they are cut off; nothing of ours ends unless it is killed."""
-    return [f"{d['name']} ended by itself: {d['code']}" for d in history["deaths"] if not d["ours"] and not d["name"].startswith("e")]
+    """Members of etcd may end by themselves; of ours only what cannot start, a controller without its store for one, and then with exit code 1."""
+    ours = [d for d in history["deaths"] if not d["ours"] and not d["name"].startswith("e")]
+    return [f"{d['name']} ended by itself: {d['code']}" for d in ours if d["served"] or d["code"] != 1]
 
 
 def judge(history, answers):

@@ -52,6 +52,10 @@ def choose_certificate(rng, _):
     return {"at": rng.choice([*rig.CONTROLLERS, *rig.GROUPS, "leader"]), "for": round(rng.uniform(1, 8), 2)}
 
 
+def choose_member(rng, _):
+    return {"at": rng.choice([*rig.MEMBERS, "leading member"]), "for": 0}
+
+
 def choose_clock(rng, _):
     return {"at": rng.choice([*rig.CONTROLLERS, *rig.GROUPS, "leader"]), "for": round(rng.uniform(2, 12), 2), "seconds": rng.choice([-120, -3, 3, 600, 7200])}
 
@@ -100,7 +104,9 @@ class Nemesis:
         self.struck.add(self.cluster.home.get(name, name))
         story.tell(f"{fault['what']} {name}{'' if name == fault['at'] else ' (' + fault['at'] + ')'}: {fault}")
         heal = getattr(self, f"land_{fault['what']}")(fault, name)
-        if heal is None:
+        if not callable(heal):
+            if heal is False:
+                story.tell(f"{fault['what']} {name} was not possible")
             return
         try:
             self.healing.wait(fault["for"])
@@ -158,6 +164,10 @@ class Nemesis:
             except OSError:
                 pass
         return ballast.unlink
+
+    def land_replace(self, _, name):
+        """The member's disk is lost; another one takes its place. Where the others have no majority at the time, nothing happens."""
+        return self.cluster.replace_member(name)
 
     def land_sync(self, _, name):
         """fsync and fdatasync of the agent fail: it cannot know what is on its disk, and may end."""
@@ -221,6 +231,7 @@ CHOOSE = {
     "delay": choose_delay,
     "clock": choose_clock,
     "sync": choose_agent,
+    "replace": choose_member,
 }
 
 
