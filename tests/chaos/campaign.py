@@ -145,7 +145,7 @@ class Campaign:
             "groups": self.cluster.parts,
             "daemons": list(self.cluster.daemons),
             "outages": self.nemesis.outages,
-            "holds": [],
+            "holds": self.pages.holds(began, self.nemesis.outages, (scenario.CLOSED_S + self.seconds) * fleet.PATIENCE),
             "engines": {name: self.ask_engine(name) for name in self.cluster.home},
             "answers": self.clients.since(start),
         }

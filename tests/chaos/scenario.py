@@ -276,11 +276,6 @@ class Chaos:
 
     def collect(self, began, start, outages, spare_s):
         """The run's record."""
-        holds = []
-        for engine, since, until in self.pages.closed(began):
-            group = engine.split(".", maxsplit=1)[0]
-            if not any(o["group"] == group and since <= o["until"] + judge.GRACE and until >= o["since"] for o in outages):
-                holds.append({"group": group, "since": since, "until": until, "within": (CLOSED_S + spare_s) * fleet.PATIENCE})
         self.record = {
             "names": dict(self.names),
             "digests": dict(self.digests),
@@ -290,7 +285,7 @@ class Chaos:
             "groups": self.fleet.parts,
             "daemons": ["controller", *self.fleet.agents],
             "outages": outages,
-            "holds": holds,
+            "holds": self.pages.holds(began, outages, (CLOSED_S + spare_s) * fleet.PATIENCE),
             "engines": {
                 name: witness.look_at_engine(port, self.fleet.engine_file(name, "token").read_text().strip(), judge.EXPECTED["prompts"])
                 for name, port in self.fleet.ports.items()

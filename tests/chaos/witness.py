@@ -9,6 +9,7 @@ import threading
 import time
 
 PROMPT_KEYS = ("probe", "long", "baton")
+OUTAGE_SEEN_S = 0.1  # A gate's change is seen a little later than it is made.
 GATES = {0: "shut", 1: "open", 2: "hold"}
 
 
@@ -136,6 +137,15 @@ class Pages:
             else:
                 begun.setdefault(engine, when)
         return spans + [(engine, when, time.monotonic()) for engine, when in begun.items()]
+
+    def holds(self, since, outages, within):
+        """closed() as the judge wants it, without what an outage of the group explains; 'within' says how long each may last."""
+        found = []
+        for engine, began, ended in self.closed(since):
+            group = engine.split(".", maxsplit=1)[0]
+            if not any(o["group"] == group and began <= o["until"] + OUTAGE_SEEN_S and ended >= o["since"] for o in outages):
+                found.append({"group": group, "since": began, "until": ended, "within": within})
+        return found
 
     def back(self, engines, boots, since):
         """When, after 'since', all of these engines were open at once and each had booted more often than 'boots' says; None: not yet."""
