@@ -493,6 +493,8 @@ uint64_t phase_deadline_ns(const struct agent *agent, const struct group *group)
     for (uint32_t i = 0; i < group->config->engines_count; i++) {
         const struct engine *engine = &group->engines[i];
         if (!ops_is_idle(engine)) {
+            /* Sooner than its deadline: only who is called often can tell own absence from silence. */
+            deadline = least(deadline, agent->now_ns + agent->config.times.health_interval);
             deadline = least(deadline, engine->op.deadline_ns + agent->config.times.op_grace);
         } else if (engine->part == PART_WAITING) {
             deadline = least(deadline, engine->retry_ns);

@@ -96,7 +96,7 @@ class Cluster(fleet.Fleet):
                     self.parts.setdefault(group, {})[f"{group}.e{first + i}"] = ranks
                     self.home[f"{group}.e{first + i}"] = agent
         self.ports = {name: int(url.rpartition(":")[2]) for name, url in self.engines.items()}
-        self.stopping = threading.Event()
+        self.stopping, self.replacing = threading.Event(), threading.Lock()
         self.supervisor = threading.Thread(target=self.supervise, daemon=True)
 
     def address(self, name):
@@ -165,22 +165,26 @@ class Cluster(fleet.Fleet):
         return Daemon(self.world.nodes[name], name, argv, self.dir / f"{name}.log", {"GOMAXPROCS": "1"})
 
     def replace_member(self, name):
-        """The member leaves the cluster for good, and one of its name joins with an empty disk, as deploy/docs/etcd.md says; False: the cluster would not."""
-        peer = f"http://{self.address(name)}:{PEER_PORT}"
-        other = next(m for m in MEMBERS if m != name)
-        listed = self.ask_etcd(other, "cluster/member/list", {}) or {}
-        number = next((m["ID"] for m in listed.get("members", []) if m.get("name") == name), None)
-        daemon = self.members[name]
-        daemon.wanted = False
-        if number is None or not self.ask_etcd(other, "cluster/member/remove", {"ID": number}):
-            daemon.wanted = True
-            return False
-        daemon.kill()
-        fleet.wait_until(f"{name} may join again", lambda: self.ask_etcd(other, "cluster/member/add", {"peerURLs": [peer]}), every=0.3)
-        shutil.rmtree(f"{self.dir}/{name}.etcd")
-        daemon.argv[daemon.argv.index("--initial-cluster-state") + 1] = "existing"
-        daemon.start()
-        return True
+        """The member leaves the cluster for good, and one of its name joins with an empty disk, as deploy/docs/etcd.md says; one after
+        the other. False: the cluster would not, at present."""
+        with self.replacing:
+            peer = f"http://{self.address(name)}:{PEER_PORT}"
+            others = [m for m in MEMBERS if m != name]
+            listed = next(filter(None, (self.ask_etcd(m, "cluster/member/list", {}) for m in others)), {})
+            number = next((m["ID"] for m in listed.get("members", []) if m.get("name") == name), None)
+            daemon = self.members[name]
+            daemon.wanted = False
+            if number is None or not any(self.ask_etcd(m, "cluster/member/remove", {"ID": number}) for m in others):
+                daemon.wanted = True
+                return False
+            daemon.kill()
+            joined = lambda: any(self.ask_etcd(m, "cluster/member/add", {"peerURLs": [peer]}) for m in others)
+            fleet.wait_until(f"{name} may join again", joined, every=0.3)
+            shutil.rmtree(f"{self.dir}/{name}.etcd")
+            daemon.argv[daemon.argv.index("--initial-cluster-state") + 1] = "existing"
+            daemon.start()
+            fleet.wait_until(f"{name} serves again", lambda: self.ask_etcd(name, "kv/range", {"key": "AA=="}), every=0.3)
+            return True
 
     def make_controller(self, name):
         self.issue(name, "controller", "--ip", self.address(name))

@@ -63,22 +63,42 @@ Test(agent_out, silent_engine_is_out_within_the_bound)
 
 /* The agent itself was stopped for longer than an engine may be silent, and a health check waited
  * for its answer: nobody was looked at, so nobody is lost. */
-Test(agent_out, own_absence_loses_nobody)
+static void stop_in_a_look(uint32_t engines, bool connected)
 {
-    struct world *world = serving(2);
-    world_fault(&world->engines[0][1], AGENT_OP_HEALTH, FAULT_HANG, 1);
-    while (world->engines[0][1].faults_left[AGENT_OP_HEALTH] != 0) {
+    struct world *world = serving(engines);
+    if (!connected) {
+        world->controller_up = false;
+        world->session_open = false;
+        world_event(world, (struct agent_event){ .kind = AGENT_EVENT_SESSION_CLOSED });
+    }
+    struct world_engine *last = &world->engines[0][engines - 1];
+    world_fault(last, AGENT_OP_HEALTH, FAULT_HANG, 1);
+    while (last->faults_left[AGENT_OP_HEALTH] != 0) {
         world_run(world, 100 * MS);
     }
     world->now_ns += 12 * S;
     world_run(world, 3 * S);
     cr_assert(!world_noted(world, "GroupOut"), "%s", world->groups[0].message);
-    expect_state(world, AGENT_GROUP_SERVING);
-    world_fault(&world->engines[0][1], AGENT_OP_HEALTH, FAULT_HANG, 1000);
-    world_fault(&world->engines[0][1], AGENT_OP_ATTACH, FAULT_HANG, 1000);
+    cr_assert_eq(world->violation[0], '\0', "%s", world->violation);
+    cr_assert(world_serves(world, 0, 1));
+    world_fault(last, AGENT_OP_HEALTH, FAULT_HANG, 1000);
+    world_fault(last, AGENT_OP_ATTACH, FAULT_HANG, 1000);
     world_run(world, 8 * S);
-    expect_state(world, AGENT_GROUP_OUT);
+    cr_assert(world_noted(world, "GroupOut"));
+    cr_assert(world_is_shut(world, 0));
     world_destroy(world);
+}
+
+Test(agent_out, own_absence_loses_nobody)
+{
+    stop_in_a_look(2, true);
+}
+
+/* Nothing else was to be done meanwhile, no other engine and no session: the absence is seen all the
+ * same. */
+Test(agent_out, own_absence_with_nothing_else_to_do_loses_nobody)
+{
+    stop_in_a_look(1, false);
 }
 
 /* A short absence of the same incarnation: it is compared and serves again, without a ticket. */
