@@ -164,17 +164,21 @@ class Cluster(fleet.Fleet):
         argv += ["--initial-cluster-state", "new"]
         return Daemon(self.world.nodes[name], name, argv, self.dir / f"{name}.log", {"GOMAXPROCS": "1"})
 
+    def number_of(self, name, others):
+        """The member's id as the others have it; None: they have none of that name, or do not say."""
+        listed = next(filter(None, (self.ask_etcd(m, "cluster/member/list", {}) for m in others)), {})
+        return next((m["ID"] for m in listed.get("members", []) if m.get("name") == name), None)
+
     def replace_member(self, name):
         """The member leaves the cluster for good, and one of its name joins with an empty disk, as deploy/docs/etcd.md says; one after
         the other. False: the cluster would not, at present."""
         with self.replacing:
             peer = f"http://{self.address(name)}:{PEER_PORT}"
             others = [m for m in MEMBERS if m != name]
-            listed = next(filter(None, (self.ask_etcd(m, "cluster/member/list", {}) for m in others)), {})
-            number = next((m["ID"] for m in listed.get("members", []) if m.get("name") == name), None)
-            daemon = self.members[name]
+            number, daemon = self.number_of(name, others), self.members[name]
             daemon.wanted = False
-            if number is None or not any(self.ask_etcd(m, "cluster/member/remove", {"ID": number}) for m in others):
+            removed = number and any(self.ask_etcd(m, "cluster/member/remove", {"ID": number}) for m in others)
+            if not removed and (number is None or self.number_of(name, others)):  # An answer may be lost.
                 daemon.wanted = True
                 return False
             daemon.kill()
