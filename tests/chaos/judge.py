@@ -14,6 +14,8 @@ A record is a dictionary of plain values (so that it can be stored, and damaged 
   holds        [{group, since, until}]: an engine's gate was not open, from its page; 'within' says how long the rule lets that last
   engines      {engine: facts}: asked directly after everything settled: guard, label, answers (as above, without times)
   told         what batonctl says: groups, rolls, versions
+  swaps        {group: [outcome]}: how its swaps ended, as the controller logs it
+  predicted    outcomes that the simulator's small worlds come to when such a daemon dies once; empty: it predicts nothing of this run
   processes    [{pid, session, what, engine, command}] of this fleet, from /proc
 
 judge() returns violations as texts; none: the promises were kept.
@@ -218,9 +220,20 @@ def judge_processes(record):
     return found
 
 
+def judge_swaps(record):
+    """Where one daemon dies once, a swap ends as it does somewhere in the simulator."""
+    predicted = record.get("predicted", [])
+    return [
+        f"a swap of group {group} ended with {outcome}; with such a death the simulator comes to {' or '.join(predicted)} only"
+        for group, outcomes in record.get("swaps", {}).items()
+        for outcome in outcomes
+        if predicted and outcome not in predicted
+    ]
+
+
 def judge(record):
     """All violations."""
-    parts = (judge_answers, judge_order, judge_holds, judge_engines, judge_told, judge_processes)
+    parts = (judge_answers, judge_order, judge_holds, judge_engines, judge_told, judge_processes, judge_swaps)
     return [violation for part in parts for violation in part(record)]
 
 

@@ -49,6 +49,7 @@ def made_record():
     for at, (engine, ranks) in enumerate((e, r) for engines in GROUPS.values() for e, r in engines.items()):
         processes += [{"pid": 10 * at + 10 + i, "session": 10 * at + 10, "what": "engine", "engine": engine, "command": ""} for i in range(ranks)]
     record["processes"] = processes
+    record["predicted"], record["swaps"] = ["COMMITTED", "OUT"], {group: ["COMMITTED"] for group in GROUPS}
     return record
 
 
@@ -237,6 +238,11 @@ def plant_lost_rank(r):
 
 def plant_orphan(r):
     r["processes"].append({"pid": 99999, "session": 99999, "what": "other", "engine": "", "command": "planted"})
+
+
+def plant_unpredicted_swap(r):
+    r["predicted"] = r.get("predicted") or ["COMMITTED"]
+    r.setdefault("swaps", {}).setdefault("g0", []).append("LOST")
 
 
 def plant_doubled_daemon(r):

@@ -77,6 +77,13 @@ class ChaosFleet(fleet.Fleet):
         return [p["pid"] for p in sorted(mine, key=lambda p: (p["pid"] != p["session"], p["pid"]))]
 
 
+def predictions():
+    """{daemon: outcomes of swaps} over all small worlds of the simulator in which it dies once while a version is rolled out."""
+    words = [str(fleet.BUILD / "tests/sim"), "--predict"]
+    lines = subprocess.run(words, check=True, capture_output=True, text=True, timeout=600 * fleet.PATIENCE).stdout.splitlines()
+    return {who: outcomes for who, *outcomes in map(str.split, lines)}
+
+
 class Story:
     """What was done in one run, for people."""
 
@@ -94,6 +101,7 @@ class Chaos:
         self.seed, self.kind = seed, kind
         self.fleet = ChaosFleet()
         self.names, self.digests, self.newest = {}, {}, 0
+        self.predicted, self.tickets = {}, {}
         self.roll_s, self.publish_s, self.hold_s = 3.0, 0.2, 0.3
         self.struck_closed = 0
         self.clients = self.pages = None
@@ -101,6 +109,7 @@ class Chaos:
 
     def open(self):
         """Serves all three versions once without a fault, which also measures how long a roll and a gate's closing take."""
+        self.predicted = predictions()
         self.fleet.start()
         self.publish("v1", "node-a", None, Story())
         self.fleet.wait_serving(self.newest)
@@ -292,12 +301,24 @@ class Chaos:
             },
         }
         self.record["answers"] = self.clients.since(start)
+        self.record["predicted"] = self.predicted.get(self.kind, [])
+        self.record["swaps"] = self.swaps()
         self.wait_told()
+
+    def swaps(self):
+        """{group: outcomes} of what ended since this was last asked."""
+        found = {}
+        for group in self.fleet.parts:
+            ended = self.fleet.outcomes(group)
+            found[group] = [outcome for number, _, outcome in ended if number > self.tickets.get(group, 0)]
+            self.tickets[group] = max([number for number, _, _ in ended], default=0)
+        return found
 
     def run(self, index):
         rng = random.Random(f"{self.seed}/{self.kind}/{index}")
         plan, story, outages, faulty = self.plan(rng), Story(), [], threading.Event()
         version, agent = VERSIONS[self.newest % 3], rng.choice(sorted(self.fleet.agents))
+        self.swaps()
         began, start = time.monotonic(), self.clients.count()
         before = self.newest
         story.tell(f"publish {version} through {agent}; plan: {json.dumps(plan)}")
