@@ -1,5 +1,5 @@
-/* check_shown.c -- the truth about numbers and answers that a controller shows: lag, its summary, and
- * which groups are ready for a request; see check.h. */
+/* check_shown.c -- the truth about numbers and answers that a controller shows: lag, and which groups
+ * are ready for a request; see check.h. */
 #include <string.h>
 
 #include "tests/sim/check.h"
@@ -60,51 +60,6 @@ void check_lag(struct world *world, const struct group_record *group,
             world_break(world, CHECK_STALENESS, "%s: lag of %llu %s; it is %llu", group->name,
                         (unsigned long long)told[i], units[i], (unsigned long long)expected[i]);
         }
-    }
-}
-
-/* The summary is kept up to date change by change; here it is counted anew, group by group. */
-void check_summary(struct world *world, const struct head *head, uint32_t of)
-{
-    const struct model_record *model = view_model_find(head->core, model_name(of));
-    struct staleness_summary told;
-    uint32_t relations[LAG_RELATION_UNRELATED + 1] = { 0 };
-    uint32_t unknown = 0;
-    uint64_t most = 0;
-    if (model == NULL || model->newest_seq == 0) {
-        return;
-    }
-    uint64_t wall_ns = world_wall_ns(world, head->skew_ns);
-    uint32_t groups = 0;
-    for (uint32_t i = 0; i < view_groups_count(head->core); i++) {
-        const struct group_record *group = view_group_at(head->core, i);
-        struct group_status status;
-        bool other = model_of_name(group->model) != of;
-        if (other || group->retired || check_sleeps(world, head, group)) {
-            continue;
-        }
-        groups++;
-        view_group_status(head->core, group, wall_ns, &status);
-        relations[status.relation]++;
-        unknown += status.report == NULL;
-        most = status.lag_publishes > most ? status.lag_publishes : most;
-    }
-    view_staleness_summary(head->core, model, wall_ns, &told);
-    if (told.groups != groups || told.groups_current != relations[LAG_RELATION_CURRENT] ||
-        told.groups_behind != relations[LAG_RELATION_BEHIND] ||
-        told.groups_unrelated != relations[LAG_RELATION_UNRELATED] ||
-        told.groups_without_version != relations[LAG_RELATION_NONE] ||
-        told.groups_unknown != unknown || told.lags[LAG_PUBLISHES].max != most) {
-        world_break(
-            world, CHECK_STALENESS,
-            "the summary says %u groups, %u current, %u behind, %u unrelated, %u without, %u "
-            "unknown, at most %llu behind; there are %u, %u, %u, %u, %u, %u, %llu",
-            told.groups, told.groups_current, told.groups_behind, told.groups_unrelated,
-            told.groups_without_version, told.groups_unknown,
-            (unsigned long long)told.lags[LAG_PUBLISHES].max, groups,
-            relations[LAG_RELATION_CURRENT], relations[LAG_RELATION_BEHIND],
-            relations[LAG_RELATION_UNRELATED], relations[LAG_RELATION_NONE], unknown,
-            (unsigned long long)most);
     }
 }
 

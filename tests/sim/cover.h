@@ -21,13 +21,14 @@ enum cover_kind {
     COVER_ROLL_STATE,
     COVER_JOURNAL,
     COVER_PACKET_LOST,
-    COVER_PEER,     /* Verbs that arrived at a follower. */
-    COVER_OPERATE,  /* Break-glass. */
-    COVER_TOGETHER, /* Messages that waited for the next one, in a row. */
-    COVER_ROUTER,   /* Fault, and which of a swap's two calls. */
-    COVER_SAMPLE,   /* Faults of samples that were judged. */
-    COVER_MODELS,   /* Two models, where they meet. */
-    COVER_DELIVERY, /* Of commits, to the store. */
+    COVER_PEER,       /* Verbs that arrived at a follower. */
+    COVER_OPERATE,    /* Break-glass. */
+    COVER_TOGETHER,   /* Messages that waited for the next one, in a row. */
+    COVER_ROUTER,     /* Fault, and which of a swap's two calls. */
+    COVER_SAMPLE,     /* Faults of samples that were judged. */
+    COVER_MODELS,     /* Two models, where they meet. */
+    COVER_DELIVERY,   /* Of commits, to the store. */
+    COVER_TRANSITION, /* Of groups' states, as a controller logs them: COVER_STATES times the one before, and the one after. */
     COVER_KINDS
 };
 
@@ -57,7 +58,7 @@ enum cover_delivery {
     DELIVERY_KINDS
 };
 
-enum { COVER_VALUES = 4096 };
+enum { COVER_VALUES = 4096, COVER_STATES = 32 };
 
 enum { COVER_MODELS_ONE_AGENT, COVER_MODELS_TICKETS, COVER_MODELS_LEASE };
 

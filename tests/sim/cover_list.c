@@ -80,6 +80,77 @@ static void look_states(struct report *report)
     }
 }
 
+/* The design's table of states (3), as a controller sees it: an agent tells its last state only. */
+static const enum group_state transitions[][2] = {
+    { GROUP_STATE_UNKNOWN, GROUP_STATE_JOINING },
+    { GROUP_STATE_UNKNOWN, GROUP_STATE_SERVING },
+    { GROUP_STATE_UNKNOWN, GROUP_STATE_STAGING },
+    { GROUP_STATE_UNKNOWN, GROUP_STATE_STAGED },
+    { GROUP_STATE_UNKNOWN, GROUP_STATE_STAGE_FAILED },
+    { GROUP_STATE_UNKNOWN, GROUP_STATE_PAUSING },
+    { GROUP_STATE_UNKNOWN, GROUP_STATE_APPLYING },
+    { GROUP_STATE_UNKNOWN, GROUP_STATE_RESUMING },
+    { GROUP_STATE_UNKNOWN, GROUP_STATE_OUT },
+    { GROUP_STATE_UNKNOWN, GROUP_STATE_ASLEEP },
+    { GROUP_STATE_JOINING, GROUP_STATE_UNKNOWN },
+    { GROUP_STATE_JOINING, GROUP_STATE_SERVING },
+    { GROUP_STATE_JOINING, GROUP_STATE_PAUSING },
+    { GROUP_STATE_JOINING, GROUP_STATE_RESUMING },
+    { GROUP_STATE_JOINING, GROUP_STATE_OUT },
+    { GROUP_STATE_JOINING, GROUP_STATE_ASLEEP },
+    { GROUP_STATE_SERVING, GROUP_STATE_UNKNOWN },
+    { GROUP_STATE_SERVING, GROUP_STATE_JOINING },
+    { GROUP_STATE_SERVING, GROUP_STATE_STAGING },
+    { GROUP_STATE_SERVING, GROUP_STATE_STAGED },
+    { GROUP_STATE_SERVING, GROUP_STATE_STAGE_FAILED },
+    { GROUP_STATE_SERVING, GROUP_STATE_OUT },
+    { GROUP_STATE_STAGING, GROUP_STATE_JOINING },
+    { GROUP_STATE_STAGING, GROUP_STATE_STAGED },
+    { GROUP_STATE_STAGING, GROUP_STATE_STAGE_FAILED },
+    { GROUP_STATE_STAGING, GROUP_STATE_OUT },
+    { GROUP_STATE_STAGED, GROUP_STATE_UNKNOWN },
+    { GROUP_STATE_STAGED, GROUP_STATE_JOINING },
+    { GROUP_STATE_STAGED, GROUP_STATE_SERVING },
+    { GROUP_STATE_STAGED, GROUP_STATE_STAGING },
+    { GROUP_STATE_STAGED, GROUP_STATE_STAGE_FAILED },
+    { GROUP_STATE_STAGED, GROUP_STATE_PAUSING },
+    { GROUP_STATE_STAGED, GROUP_STATE_OUT },
+    { GROUP_STATE_STAGE_FAILED, GROUP_STATE_JOINING },
+    { GROUP_STATE_STAGE_FAILED, GROUP_STATE_SERVING },
+    { GROUP_STATE_STAGE_FAILED, GROUP_STATE_STAGING },
+    { GROUP_STATE_STAGE_FAILED, GROUP_STATE_STAGED },
+    { GROUP_STATE_PAUSING, GROUP_STATE_JOINING },
+    { GROUP_STATE_PAUSING, GROUP_STATE_APPLYING },
+    { GROUP_STATE_PAUSING, GROUP_STATE_RESTORING },
+    { GROUP_STATE_PAUSING, GROUP_STATE_OUT },
+    { GROUP_STATE_APPLYING, GROUP_STATE_JOINING },
+    { GROUP_STATE_APPLYING, GROUP_STATE_RESUMING },
+    { GROUP_STATE_APPLYING, GROUP_STATE_RESTORING },
+    { GROUP_STATE_APPLYING, GROUP_STATE_OUT },
+    { GROUP_STATE_RESUMING, GROUP_STATE_SERVING },
+    { GROUP_STATE_RESUMING, GROUP_STATE_STAGED },
+    { GROUP_STATE_RESUMING, GROUP_STATE_OUT },
+    { GROUP_STATE_RESTORING, GROUP_STATE_STAGED },
+    { GROUP_STATE_RESTORING, GROUP_STATE_OUT },
+    { GROUP_STATE_OUT, GROUP_STATE_UNKNOWN },
+    { GROUP_STATE_OUT, GROUP_STATE_JOINING },
+    { GROUP_STATE_OUT, GROUP_STATE_SERVING },
+    { GROUP_STATE_OUT, GROUP_STATE_ASLEEP },
+    { GROUP_STATE_ASLEEP, GROUP_STATE_JOINING },
+};
+
+static void look_transitions(struct report *report)
+{
+    for (size_t i = 0; i < sizeof(transitions) / sizeof(transitions[0]); i++) {
+        char name[64];
+        (void)snprintf(name, sizeof(name), "%s -> %s",
+                       words_get(&words_group_state, transitions[i][0]),
+                       words_get(&words_group_state, transitions[i][1]));
+        look(report, COVER_TRANSITION, transitions[i][0] * COVER_STATES + transitions[i][1],
+             "transition", name);
+    }
+}
+
 /* A phase is reached when it was entered from any other one. */
 static void look_phases(struct report *report)
 {
@@ -212,6 +283,7 @@ uint32_t cover_missing(FILE *out, bool all)
          "that swap at one agent at once");
     look(&report, COVER_MODELS, COVER_MODELS_LEASE, "two models", "and slots of the other one");
     look_deliveries(&report);
+    look_transitions(&report);
     look(&report, COVER_TOGETHER, 1, "transaction", "of two messages");
     look(&report, COVER_TOGETHER, 3, "transaction", "of four messages");
     return report.missing;

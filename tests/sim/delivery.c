@@ -28,6 +28,7 @@ struct way delivery_way(struct world *world, struct head *head)
         way.fault = script->harm == HARM_STORE_FAILS  ? SF_REFUSED
                     : script->harm == HARM_STORE_LOST ? SF_LOST
                                                       : way.fault;
+        world->struck |= way.fault == SF_REFUSED || way.fault == SF_LOST;
     }
     if (head_is_cut(world, head)) { /* It is told so, or its request goes nowhere. */
         cover(COVER_DELIVERY, head->deposed ? DELIVERY_DEPOSED_CUT : DELIVERY_AWAY);

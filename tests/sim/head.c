@@ -159,6 +159,7 @@ static bool dies_at(struct world *world, struct head *head, const char *where)
     if (head->crash_in == 0 || --head->crash_in != 0) {
         return false;
     }
+    world->struck = true;
     head_crash(world, head, where, 100 * MS + world_below(&world->random, 3000) * MS);
     return true;
 }
@@ -235,6 +236,53 @@ static void raise_generation(struct world *world, struct head *head, uint64_t fl
     rebuild(world, head, "an agent has seen more than the store");
 }
 
+/* Of "number 5 to version 1: OUT: its process has ended" the outcome. */
+static void note_outcome(struct world *world, const char *message)
+{
+    const char *at = strstr(message, ": ");
+    char word[RECORD_WORD_BYTES] = "";
+    uint32_t outcome;
+    size_t length = at == NULL ? 0 : strcspn(at + 2, ":");
+    if (length > 0 && length < sizeof(word)) {
+        memcpy(word, at + 2, length);
+    }
+    if (words_find(&words_swap_outcome, word, &outcome)) {
+        world->outcomes |= UINT32_C(1) << outcome;
+    }
+}
+
+/* Of "SERVING -> STAGING: why" both states. */
+static void note_transition(const char *message)
+{
+    static const char arrow[] = " -> ";
+    char words[2][RECORD_WORD_BYTES] = { "", "" };
+    uint32_t states[2] = { 0, 0 };
+    const char *at = strstr(message, arrow);
+    baton_assert(at != NULL);
+    const char *begins[2] = { message, at + sizeof(arrow) - 1 };
+    for (int i = 0; i < 2; i++) {
+        size_t length = strcspn(begins[i], " :");
+        baton_assert(length < sizeof(words[i]));
+        memcpy(words[i], begins[i], length);
+        baton_assert(words_find(&words_group_state, words[i], &states[i]));
+    }
+    cover(COVER_TRANSITION, states[0] * COVER_STATES + states[1]);
+}
+
+/* What a controller logs of its groups is what real fleets show, too. */
+static void note_log(struct world *world, const struct log_entry *entry)
+{
+    if (strncmp(entry->object, "group/", 6) != 0 || entry->by[0] != '\0') {
+        return; /* An agent's own words are others. */
+    }
+    if (strcmp(entry->reason, "GroupState") == 0) {
+        note_transition(entry->message);
+    } else if (strcmp(entry->reason, "SwapEnded") == 0 ||
+               strcmp(entry->reason, "SwapFailed") == 0) {
+        note_outcome(world, entry->message);
+    }
+}
+
 static void perform(struct world *world, struct head *head, const struct action *action)
 {
     switch (action->kind) {
@@ -250,6 +298,7 @@ static void perform(struct world *world, struct head *head, const struct action 
     case ACTION_LOG:
         tell(world, "controller: %s %s: %s", action->body.log->object, action->body.log->reason,
              action->body.log->message);
+        note_log(world, action->body.log);
         break;
     case ACTION_WAIT_DONE: people_wait_done(world, head, action->body.wait_done); break;
     case ACTION_NEW_GENERATION: raise_generation(world, head, action->body.generation_floor); break;

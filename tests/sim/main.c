@@ -14,7 +14,7 @@
 
 enum { JOBS_MAX = 64, FAILURES_MAX = 32 };
 
-enum task { TASK_SEEDS, TASK_STORY, TASK_EXHAUST, TASK_MUTANTS };
+enum task { TASK_SEEDS, TASK_STORY, TASK_EXHAUST, TASK_MUTANTS, TASK_PREDICT };
 
 struct options {
     enum task task;
@@ -165,6 +165,7 @@ static const char usage[] =
     "       tests/sim/run --seeds A --story [--whole]   one world, told; a failing one is shrunk "
     "first\n"
     "       tests/sim/run --exhaust [-j N]              all small worlds\n"
+    "       tests/sim/run --predict                     what swaps come to when one daemon dies\n"
     "       tests/sim/run --mutants [--only NAME,...]   each protocol fault must be found\n";
 
 static bool parse_flag(const char *flag, struct options *options)
@@ -174,6 +175,7 @@ static bool parse_flag(const char *flag, struct options *options)
         enum task task;
     } tasks[] = { { "--story", TASK_STORY },
                   { "--exhaust", TASK_EXHAUST },
+                  { "--predict", TASK_PREDICT },
                   { "--mutants", TASK_MUTANTS } };
     for (size_t i = 0; i < sizeof(tasks) / sizeof(tasks[0]); i++) {
         if (strcmp(flag, tasks[i].flag) == 0) {
@@ -227,6 +229,12 @@ int main(int argc, char **argv)
         bool held = shrink_tell(world, options.first, options.whole, stdout);
         free_world(world);
         return held ? 0 : 1;
+    }
+    if (options.task == TASK_PREDICT) {
+        struct world *world = new_world();
+        uint32_t failed = predict(world, stdout);
+        free_world(world);
+        return failed != 0;
     }
     if (options.task == TASK_MUTANTS) {
         return mutants_hunt(options.only, options.first, options.last, options.jobs);

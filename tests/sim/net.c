@@ -95,9 +95,11 @@ static void harm(struct world *world, struct wire *wire, struct packet *packet)
     if (world->script->harm == HARM_PACKET_LOST) {
         tell(world, "%s is lost, and with it its stream", packet_name(packet));
         net_cut(world, wire, 2 * MS, 2 * MS);
+        world->struck = true;
     } else if (world->script->harm == HARM_PACKET_TWICE) {
         tell(world, "%s arrives twice", packet_name(packet));
         packet->twice = true;
+        world->struck = true;
     }
 }
 

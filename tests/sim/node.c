@@ -480,6 +480,7 @@ bool node_boundary(struct world *world, struct node *node, const char *where)
     if (node->crash_in == 0 || --node->crash_in != 0) {
         return false;
     }
+    world->struck = true;
     node_crash(world, node, where, 50 * MS + world_below(&node->random, 3000) * MS);
     return true;
 }

@@ -536,7 +536,7 @@ static void calm_node(struct world *world, struct node *node)
     node->blocked_up_ns = 0;
     node->blocked_down_ns = 0;
     node->landing_fails = 0;
-    node->crash_in = 0;
+    node->crash_in = world->script != NULL ? node->crash_in : 0; /* Small worlds: anywhere. */
     node_set_space(world, node, AGENT_JOURNAL_ROOM);
     for (uint32_t g = 0; g < node->groups_count; g++) {
         for (uint32_t e = 0; e < node->groups[g].engines_count; e++) {
@@ -555,7 +555,7 @@ void plan_calm(struct world *world)
     world->away_until_ns = 0;
     for (uint32_t i = 0; i < SIM_HEADS; i++) {
         struct head *head = &world->heads[i];
-        head->crash_in = 0;
+        head->crash_in = world->script != NULL ? head->crash_in : 0;
         head->way = (struct way){ .fault = SF_NONE };
         head->load_ns = 0;
         head->cut_until_ns = 0;

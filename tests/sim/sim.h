@@ -22,4 +22,9 @@ struct share {
 /* Runs the small worlds of this share; how many failed.  '*runs' counts them. */
 uint32_t exhaust(struct world *world, const struct share *share, uint64_t *runs);
 
+/* Prints what one crash comes to: for each daemon the outcomes of all swaps, as the controller logs
+ * them, over all small worlds in which it dies once while a version is rolled out; "agent COMMITTED
+ * OUT".  tests/chaos holds real fleets to it.  How many of these worlds failed. */
+uint32_t predict(struct world *world, FILE *out);
+
 #endif /* sim.h */

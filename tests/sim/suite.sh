@@ -19,6 +19,7 @@ done <"$here/seeds.txt"
 [ "$failed" -eq 0 ] && echo "ok - $kept kept seeds" || echo "not ok - kept seeds"
 
 check "all small worlds" "$sim" --exhaust -j "$jobs"
+check "one death of the controller fails no swap" "$sim" --predict
 
 log=$(mktemp)
 if "$sim" --seeds "$first..$((first + count - 1))" -j "$jobs" --coverage >"$log" 2>&1; then

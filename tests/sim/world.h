@@ -500,6 +500,8 @@ struct world {
     uint32_t tickets_count;
 
     const struct script *script; /* Null: a random world. */
+    bool struck;                 /* Its harm was done. */
+    uint32_t outcomes;           /* Bits of the outcomes of swaps that a controller logged. */
     uint32_t packets;            /* Sent so far. */
     uint32_t writes;             /* To the store, so far. */
 
