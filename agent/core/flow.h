@@ -138,6 +138,7 @@ phase_fn flow_back_updated;
 phase_fn flow_back_verified;
 phase_fn flow_back_failed;
 phase_fn flow_reopen_resumed;
+phase_fn flow_back_probed;
 phase_fn flow_reopened_rest;
 phase_fn flow_reopened;
 

@@ -36,6 +36,7 @@ static const enum phase ROWS[AGENT_PEER_VERBS] = {
     [AGENT_PEER_BACK_UPDATE] = PHASE_BACK_UPDATE,
     [AGENT_PEER_BACK_VERIFY] = PHASE_BACK_VERIFY,
     [AGENT_PEER_REOPEN_RESUME] = PHASE_REOPEN_RESUME,
+    [AGENT_PEER_BACK_PROBE] = PHASE_BACK_PROBE,
     [AGENT_PEER_REOPEN] = PHASE_REOPEN_REST,
     [AGENT_PEER_SLEEP] = PHASE_SLEEP,
     [AGENT_PEER_WAKE] = PHASE_WAKE,
@@ -162,7 +163,7 @@ static bool is_way_back(enum agent_peer_verb verb)
 static bool serves_again(enum agent_peer_verb verb)
 {
     return (verb >= AGENT_PEER_LABEL && verb <= AGENT_PEER_OPEN) ||
-           verb == AGENT_PEER_REOPEN_RESUME || verb == AGENT_PEER_REOPEN;
+           (verb >= AGENT_PEER_REOPEN_RESUME && verb <= AGENT_PEER_REOPEN);
 }
 
 /* What is to serve must be what is committed, verified in this life. */

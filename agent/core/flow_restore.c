@@ -118,7 +118,19 @@ void flow_back_failed(struct agent *agent, struct group *group)
     flow_out_recreate(agent, group);
 }
 
+/* Where no weight was touched, nothing is to be proved.  What the WARM of before left in the caches was
+ * made with the old weights: a request that finds it, and one that does not, agree only if they are
+ * back; nothing else tells, of an engine whose weights cannot be read. */
 void flow_reopen_resumed(struct agent *agent, struct group *group)
+{
+    if (group->verdict == AGENT_OUTCOME_APPLY_FAILED && !MUTANT(BACK_UNPROBED)) {
+        phase_enter(agent, group, PHASE_BACK_PROBE);
+    } else {
+        flow_hooks_enter(agent, group, PHASE_BACK_TELL);
+    }
+}
+
+void flow_back_probed(struct agent *agent, struct group *group)
 {
     flow_hooks_enter(agent, group, PHASE_BACK_TELL);
 }

@@ -382,8 +382,8 @@ static void note_probe(struct group *group, const struct engine *engine,
                        const struct agent_op_result *result)
 {
     struct agent_probe_result before = group->probe;
-    if (!baton_ok(&result->status) || !result->probe.ok) {
-        return;
+    if (!baton_ok(&result->status) || !result->probe.ok || group->phase == PHASE_BACK_PROBE) {
+        return; /* The record tells of the version that was to come. */
     }
     if (engine->id.engine == 0) {
         group->probe = result->probe;
@@ -399,6 +399,23 @@ static void note_probe(struct group *group, const struct engine *engine,
     group->probe.reference_away = worse->reference_away;
     memcpy(group->probe.reference_message, worse->reference_message,
            sizeof group->probe.reference_message);
+}
+
+/* On the way back no more references may be missed than were when the version began to serve. */
+static enum fate judge_probe(const struct group *group, struct engine *engine,
+                             const struct agent_op *op, const struct agent_op_result *result)
+{
+    if (!baton_ok(&result->status) || !result->probe.ok) {
+        return FATE_REFUSED;
+    }
+    if (group->phase == PHASE_BACK_PROBE) {
+        bool known = strcmp(engine->probed, op->digest) == 0;
+        bool worse = known && result->probe.references_missed > engine->probed_missed;
+        return worse ? FATE_REFUSED : FATE_NONE;
+    }
+    memcpy(engine->probed, op->digest, sizeof engine->probed);
+    engine->probed_missed = result->probe.references_missed;
+    return FATE_NONE;
 }
 
 /* Whether the operation did what was asked, by what was read back. */
@@ -418,7 +435,7 @@ static enum fate judge(struct agent *agent, struct engine *engine, const struct 
     case AGENT_OP_LABEL: return judge_label(engine, op, result);
     case AGENT_OP_PROBE:
         note_probe(group, engine, result);
-        return baton_ok(&result->status) && result->probe.ok ? FATE_NONE : FATE_REFUSED;
+        return judge_probe(group, engine, op, result);
     case AGENT_OP_PAUSE:
         engine->facts.paused = true; /* Also if it failed: it may have, or will. */
         engine->pause_doubt |= !baton_ok(&result->status);

@@ -34,6 +34,7 @@ static const enum agent_peer_verb VERBS[PHASE_COUNT] = {
     [PHASE_BACK_UPDATE] = AGENT_PEER_BACK_UPDATE,
     [PHASE_BACK_VERIFY] = AGENT_PEER_BACK_VERIFY,
     [PHASE_REOPEN_RESUME] = AGENT_PEER_REOPEN_RESUME,
+    [PHASE_BACK_PROBE] = AGENT_PEER_BACK_PROBE,
     [PHASE_REOPEN_REST] = AGENT_PEER_REOPEN,
     [PHASE_OUT_SHUT] = AGENT_PEER_SHUT,
     [PHASE_DRAIN_SHUT] = AGENT_PEER_SHUT,
@@ -50,7 +51,7 @@ const char *agent_peer_verb_name(enum agent_peer_verb verb)
         "COMPARE",       "CLOSE",      "PAUSE",     "FENCE",      "KNOW",        "UPDATE",
         "VERIFY",        "INVALIDATE", "CONFIRM",   "LABEL",      "MARK",        "RESUME",
         "PROBE",         "OPEN",       "BACK_SHUT", "BACK_FENCE", "BACK_UPDATE", "BACK_VERIFY",
-        "REOPEN_RESUME", "REOPEN",     "SLEEP",     "WAKE",
+        "REOPEN_RESUME", "BACK_PROBE", "REOPEN",    "SLEEP",      "WAKE",
     };
     return verb < AGENT_PEER_VERBS ? names[verb] : names[0];
 }

@@ -50,6 +50,7 @@ enum agent_peer_verb {
     AGENT_PEER_BACK_UPDATE,
     AGENT_PEER_BACK_VERIFY,
     AGENT_PEER_REOPEN_RESUME,
+    AGENT_PEER_BACK_PROBE,
     AGENT_PEER_REOPEN,
     AGENT_PEER_SLEEP, /* FALLING is durable before it. */
     AGENT_PEER_WAKE,  /* WAKING likewise. */

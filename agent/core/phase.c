@@ -126,8 +126,8 @@ static bool was_touched(const struct group *group, const struct engine *engine)
  *   the gates, the first engine's last.  A failure is OUT: going back would be a second version change.
  * RESTORING: BACK_SHUT after a restart of the agent, while arrivals go on waiting; BACK_FENCE
  *   raises the step, so that a call that hangs does nothing when it wakes up; BACK_UPDATE,
- *   BACK_VERIFY; the REOPEN rows serve the old version again.  They follow a failed PAUSE too.  A
- *   failure is OUT, and the engine is recreated.
+ *   BACK_VERIFY; the REOPEN rows serve the old version again, with BACK_PROBE where weights were touched.
+ *   They follow a failed PAUSE too.  A failure is OUT, and the engine is recreated.
  * APPLYING, of a live swap: the gates stay open.  LIVE_PREPARE has all ranks hold the version beside the
  *   one that serves; a failure ends the ticket, since no weight was touched.  LIVE_INTENT is durable.
  *   LIVE_SWAP is the one call; LIVE_VERIFY reads back; LIVE_CONFIRM reads the incarnation, and COMMIT is its
@@ -213,6 +213,8 @@ static const struct phase_row ROWS[PHASE_COUNT] = {
                             flow_back_failed },
     [PHASE_REOPEN_RESUME] = { "REOPEN_RESUME", AGENT_GROUP_RESTORING, PHASE_GATE_MAY_OPEN,
                               AGENT_OP_RESUME, 0, 3, all, NULL, flow_reopen_resumed, flow_out },
+    [PHASE_BACK_PROBE] = { "BACK_PROBE", AGENT_GROUP_RESTORING, PHASE_GATE_MAY_OPEN, AGENT_OP_PROBE,
+                           0, 3, was_touched, NULL, flow_back_probed, flow_back_failed },
     [PHASE_BACK_TELL] = { "BACK_TELL", AGENT_GROUP_RESTORING, PHASE_GATE_MAY_OPEN, AGENT_OP_NONE, 0,
                           0, NULL, flow_back_tell_wait, NULL, NULL },
     [PHASE_REOPEN_REST] = { "REOPEN_REST", AGENT_GROUP_RESTORING, PHASE_GATE_MAY_OPEN,

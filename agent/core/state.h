@@ -51,6 +51,8 @@ struct engine {
     bool maybe_open;              /* A gate that was opened and has not been read back as closed. */
     char resident[BATON_DIGEST_TEXT_BYTES]; /* Verified in this incarnation; empty: not known. */
     enum agent_level level;
+    char probed[BATON_DIGEST_TEXT_BYTES]; /* Version whose probe it passed last, to serve it. */
+    uint32_t probed_missed;               /* References that it missed then. */
     bool unproved; /* 'resident' is the journal's word; to be read back when there is time. */
 
     /* The operation under way; kind NONE: idle. */

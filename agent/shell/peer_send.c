@@ -106,6 +106,7 @@ static const struct plain_row {
     ROW(RESUME, RESUME, resume, SWAP),
     ROW(REOPEN_RESUME, RESUME, resume, RESTORE),
     ROW(PROBE, PROBE, probe, SWAP),
+    ROW(BACK_PROBE, PROBE, probe, RESTORE),
     ROW(SLEEP, SLEEP, sleep, SWAP),
     ROW(WAKE, WAKE, wake, SWAP),
 #undef ROW

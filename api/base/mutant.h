@@ -21,6 +21,7 @@ enum {
 
     /* Agent. */
     MUTANT_FORGOT_RESTORE,      /* A failed swap reopens without putting the old weights back. */
+    MUTANT_BACK_UNPROBED,       /* A failed swap reopens with weights that nobody looked at. */
     MUTANT_KV_SKIPPED,          /* Commits without dropping KV. */
     MUTANT_VERIFY_SKIPPED,      /* Commits on the engine's word, without reading back. */
     MUTANT_ONE_ENGINE,          /* Updates the first engine only, and takes it for all. */

@@ -332,6 +332,10 @@ static uint64_t duration_ns(struct engine_model *engine, enum agent_op_kind kind
 
 static enum engine_fault take_fault(struct engine_model *engine, enum agent_op_kind kind)
 {
+    if (engine->fault_left[kind] == 0 && kind == AGENT_OP_UPDATE && engine->lies_back) {
+        engine->lies_back = false;
+        return EF_LIE;
+    }
     if (engine->fault_left[kind] == 0) {
         return EF_NONE;
     }
@@ -404,25 +408,12 @@ static bool has_own_effect(enum engine_fault fault, uint64_t took_ns, const stru
     return late || (fault == EF_SLOW && now_ns + 30 * took_ns > op->deadline_ns);
 }
 
-/* Known and open: no probe is made before a group reopens with its old version, so a lie about the
- * way back shows by the read-back of a plug-in only. */
-static bool is_unseen_lie(const struct group_model *group, const struct engine_model *engine,
-                          const struct agent_op *op)
-{
-    const struct open_ticket *ticket = &group->ticket;
-    return op->kind == AGENT_OP_UPDATE && !engine->plugin && ticket->open && !ticket->rejoin &&
-           content_of(op->digest) == ticket->from;
-}
-
 void engine_submit(struct world *world, struct node *node, const struct agent_op *op)
 {
     struct engine_model *engine = engine_of(node, op->engine);
     enum engine_fault fault = take_fault(engine, op->kind);
     if (fault == EF_FAIL && op->kind == AGENT_OP_LIVE) {
         fault = EF_DIE; /* It neither swapped nor put back: so it ends itself. */
-    }
-    if (fault == EF_LIE && is_unseen_lie(&node->groups[op->engine.group], engine, op)) {
-        fault = EF_FAIL;
     }
     uint64_t took_ns = duration_ns(engine, op->kind);
     uint64_t wait_ns =

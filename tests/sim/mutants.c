@@ -30,6 +30,7 @@ struct row {
     }
 static const struct row rows[] = {
     ROW(FORGOT_RESTORE, CHECK_MIXED),
+    ROW(BACK_UNPROBED, CHECK_MIXED),
     ROW(KV_SKIPPED, CHECK_KV),
     ROW(VERIFY_SKIPPED, CHECK_COMMIT),
     ROW(ONE_ENGINE, CHECK_OLD_OR_NEW),

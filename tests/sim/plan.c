@@ -361,8 +361,9 @@ static void engine_fails(struct world *world, const struct fate *fate)
     if (!update && (fault == EF_FAIL_BACK || (fault == EF_STRAY && kind != AGENT_OP_READBACK))) {
         fault = EF_FAIL;
     }
-    engine->fault[kind] = fault;
-    engine->fault_left[kind] = 1 + fate->b / 256 % 3;
+    engine->lies_back = kind == AGENT_OP_UPDATE && fate->b / 1024 % 3 == 0;
+    engine->fault[kind] = engine->lies_back ? EF_FAIL : fault;
+    engine->fault_left[kind] = engine->lies_back ? 1 : 1 + fate->b / 256 % 3;
 }
 
 static void engine_dies(struct world *world, const struct fate *fate)
@@ -542,6 +543,7 @@ static void calm_node(struct world *world, struct node *node)
         for (uint32_t e = 0; e < node->groups[g].engines_count; e++) {
             struct engine_model *engine = &node->groups[g].engines[e];
             memset(engine->fault_left, 0, sizeof(engine->fault_left));
+            engine->lies_back = false;
             engine->recreate_fails = false;
         }
     }

@@ -83,6 +83,7 @@ struct engine_model {
     char label[BATON_NAME_BYTES];
     enum engine_fault fault[SIM_OPS]; /* Of the next calls of a kind. */
     uint32_t fault_left[SIM_OPS];
+    bool lies_back; /* After the update that fails, the next one says yes and loses a rank. */
     uint64_t busy_until_ns; /* Of the worker: an abandoned call ends first. */
     uint32_t late_label;    /* Life in which a label came to work late; see check.c. */
     uint32_t foreign_life;  /* That somebody began who did not tell the agent. */

@@ -68,6 +68,73 @@ Test(agent_restore, false_claim_of_a_restore_is_found)
     world_destroy(world);
 }
 
+/* The first update of e1 fails; 'then' is done before it is to take the old version back. */
+static struct world *going_back(void (*then)(struct world_engine *engine), uint32_t missed)
+{
+    struct world *world = world_create(1, 2, 1);
+    struct world_engine *engine = &world->engines[0][1];
+    engine->plugin = false;
+    engine->references_missed = missed;
+    world_serve(world, 1);
+    world_goals(world, 0, 1, 2);
+    world_run(world, S);
+    uint32_t updates = engine->calls[AGENT_OP_UPDATE];
+    world_fault(engine, AGENT_OP_UPDATE, FAULT_FAIL, 1);
+    world_ticket(world, 0, 2, false);
+    while (engine->calls[AGENT_OP_UPDATE] == updates) {
+        world_run(world, MS);
+    }
+    then(engine);
+    world_run(world, 2 * S);
+    cr_assert(world->violation[0] == '\0', "%s", world->violation);
+    cr_assert(!world->groups[0].ticket_open, "the ticket has no outcome");
+    return world;
+}
+
+static void lies(struct world_engine *engine)
+{
+    world_fault(engine, AGENT_OP_UPDATE, FAULT_LIE, 1);
+}
+
+/* An engine whose weights cannot be read says that it took the old version back, and did not. */
+Test(agent_restore, lie_about_the_way_back_is_found_by_the_probe)
+{
+    struct world *world = going_back(lies, 0);
+    cr_assert_eq(world->groups[0].outcome.outcome, AGENT_OUTCOME_OUT);
+    world_run(world, 30 * S);
+    cr_assert(world->violation[0] == '\0', "%s", world->violation);
+    cr_assert(world_serves(world, 0, 1));
+    cr_assert_eq(world->engines[0][1].lives, 2);
+    world_destroy(world);
+}
+
+static void misses_one_more(struct world_engine *engine)
+{
+    engine->references_missed++;
+}
+
+/* The old version must meet the references that it met when it began to serve. */
+Test(agent_restore, references_that_were_met_are_met_again)
+{
+    struct world *world = going_back(misses_one_more, 0);
+    cr_assert_eq(world->groups[0].outcome.outcome, AGENT_OUTCOME_OUT);
+    cr_assert_eq(world->groups[0].outcome.references, 0, "those of version 2 were not asked");
+    world_destroy(world);
+}
+
+static void changes_nothing(struct world_engine *engine)
+{
+    (void)engine;
+}
+
+Test(agent_restore, references_that_were_missed_may_be_missed_again)
+{
+    struct world *world = going_back(changes_nothing, 1);
+    cr_assert_eq(world->groups[0].outcome.outcome, AGENT_OUTCOME_APPLY_FAILED);
+    cr_assert(world_serves(world, 0, 1));
+    world_destroy(world);
+}
+
 /* A restore that fails is OUT; the engine that failed is recreated and joins at its target. */
 Test(agent_restore, failed_restore_recreates)
 {

@@ -61,6 +61,7 @@ struct world_engine {
     uint32_t faults_left[WORLD_OPS];
     uint32_t calls[WORLD_OPS];
     uint64_t late_ns;
+    uint32_t references_missed; /* Of two, by a probe. */
 };
 
 /* Something that will happen. */

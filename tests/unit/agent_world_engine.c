@@ -248,6 +248,8 @@ void world_engine_perform(struct world_engine *engine, const struct agent_op *op
                      strcmp(engine->kv, engine->resident) != 0;
         result->probe.ok = !engine->paused && strcmp(engine->resident, TORN) != 0 && !stale;
         result->probe.logprob_sum = -1.5;
+        result->probe.references = 2;
+        result->probe.references_missed = engine->references_missed;
         (void)snprintf(result->probe.text, sizeof result->probe.text, "text of %.4s",
                        engine->resident + 28);
     }
