@@ -92,6 +92,13 @@ struct rpc_listener {
     const struct rpc_tls *tls; /* Null: plain. */
 };
 
+/* A connection over TLS that ended before it was ready for calls.  Nothing of it is proved. */
+struct rpc_refused {
+    const char *address; /* As rpc_peer's. */
+    const char *name;    /* What the certificate that was refused says of its holder; else "". */
+    const char *why;     /* What is wrong with it; "": it just ended. */
+};
+
 /* Zero members mean the default in brackets. */
 struct rpc_server_options {
     /* Must outlive the server.  A name that no proto has, or that comes twice, is refused by
@@ -106,6 +113,8 @@ struct rpc_server_options {
     /* Runs once when a call that 'admit' saw is over, with the code that it ended with (CANCELLED: by the client, its
      * deadline or a lost connection).  May be null. */
     void (*ended)(struct rpc_call *call, enum baton_code code, void *context);
+    /* Told of each refused connection, on a thread of the core, which must not be held up.  May be null. */
+    void (*on_refused)(const struct rpc_refused *refused, void *context);
     /* Runs before the handler, with the request where there is one (rpc_call_request()); anything but OK ends the
      * call with it.  Not for health and reflection.  May be null. */
     struct baton_status (*authorize)(struct rpc_call *call, void *context);

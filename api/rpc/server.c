@@ -4,6 +4,7 @@
 
 #include "api/base/clock.h"
 #include "api/base/log.h"
+#include "api/rpc/handshakes.h"
 #include "api/rpc/server.h"
 
 /* Calls that each loop has ready for the core to fill. */
@@ -64,6 +65,10 @@ static grpc_server *create_core(const struct rpc_server_options *options)
             rpc_arg(GRPC_ARG_MAX_CONNECTION_AGE_MS, rpc_ms(options->connection_age_max_ns, 1));
         args[count++] = rpc_arg(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
                                 rpc_ms(options->connection_age_grace_ns, 30 * BATON_NS_PER_S));
+    }
+    if (options->on_refused != NULL) {
+        args[count] = handshakes_arg();
+        count += args[count].key != NULL;
     }
     grpc_channel_args channel_args = { .num_args = count, .args = args };
     return grpc_server_create(&channel_args, NULL);
@@ -183,6 +188,7 @@ struct baton_status rpc_server_create(const struct rpc_server_options *options,
     server->shutdown_tag.run = on_shut_down;
     pthread_mutex_init(&server->mutex, NULL);
     init_condition(&server->changed);
+    server->handshakes = handshakes_create(options->on_refused, options->context);
     server->core = create_core(&server->options);
     for (uint32_t i = 0; i < server->options.threads; i++) {
         rpc_loop_init(&server->loops[i]);
@@ -318,6 +324,7 @@ static void stop_unstarted(struct rpc_server *server)
 static void free_parts(struct rpc_server *server)
 {
     health_destroy(server->health);
+    handshakes_destroy(server->handshakes);
     for (size_t i = 0; i < SERVER_LISTENERS_MAX; i++) {
         tls_files_destroy(server->tls[i]);
     }

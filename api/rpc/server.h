@@ -19,6 +19,7 @@
 #include "api/rpc/methods.h"
 #include "api/rpc/rpc.h"
 
+struct handshakes;
 struct health_table;
 struct tls_files;
 
@@ -39,6 +40,7 @@ struct rpc_server {
     struct route_state *routes; /* Sorted by method name. */
     size_t routes_count;
     struct health_table *health;
+    struct handshakes *handshakes; /* Null: nobody wants to hear of them. */
     struct tls_files *tls[SERVER_LISTENERS_MAX];
     uint16_t ports[SERVER_LISTENERS_MAX];
     bool is_started;
@@ -127,8 +129,9 @@ BATON_MUST_USE struct baton_status server_listen(struct rpc_server *server, size
 
 /* --- tls.c --- */
 
-/* Credentials of a listener that follow its files; '*files' lives as long as the server. */
+/* Credentials of a listener that follow its files; '*files' lives as long as the server.  Null handshakes are fine. */
 BATON_MUST_USE struct baton_status tls_server_credentials(const struct rpc_tls *tls,
+                                                          struct handshakes *handshakes,
                                                           struct tls_files **files,
                                                           grpc_server_credentials **out);
 void tls_files_destroy(struct tls_files *files);

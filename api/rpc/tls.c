@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "api/base/log.h"
+#include "api/rpc/handshakes.h"
 #include "api/rpc/server.h"
 
 enum { PEM_BYTES_MAX = 1 << 20, CLIENT_REFRESH_S = 10, TLS_PATH_BYTES = BATON_PATH_BYTES };
@@ -19,6 +20,7 @@ struct tls_files {
     char path[TLS_FILES][TLS_PATH_BYTES];
     struct timespec changed[TLS_FILES];
     ino_t inode[TLS_FILES];
+    struct handshakes *handshakes; /* Of the server; null: they are not watched. */
 };
 
 /* A file as text; 'out' is to be freed. */
@@ -111,6 +113,7 @@ static grpc_ssl_certificate_config_reload_status on_handshake(
 {
     struct tls_files *files = user_data;
     grpc_ssl_certificate_config_reload_status answer = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    handshakes_begin(files->handshakes);
     pthread_mutex_lock(&files->mutex);
     if (has_changed(files)) {
         struct baton_status st = load(files, config);
@@ -166,7 +169,8 @@ static struct baton_status try_files(const struct tls_files *files)
     return st;
 }
 
-struct baton_status tls_server_credentials(const struct rpc_tls *tls, struct tls_files **out_files,
+struct baton_status tls_server_credentials(const struct rpc_tls *tls, struct handshakes *handshakes,
+                                           struct tls_files **out_files,
                                            grpc_server_credentials **out)
 {
     struct baton_status st = check_server(tls);
@@ -176,6 +180,7 @@ struct baton_status tls_server_credentials(const struct rpc_tls *tls, struct tls
     struct tls_files *files = calloc(1, sizeof(*files));
     baton_assert(files != NULL);
     pthread_mutex_init(&files->mutex, NULL);
+    files->handshakes = handshakes;
     *out_files = files; /* Freed with the server, also after a failure here. */
     st = set_paths(files, tls);
     if (baton_ok(&st)) {

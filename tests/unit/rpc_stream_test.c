@@ -143,6 +143,9 @@ Test(rpc_stream, the_slowest_of_many_readers_is_cut)
     struct baton_status end;
     (void)read_all(stream, &end);
     cr_assert_eq(end.code, BATON_RESOURCE_EXHAUSTED, "%d %s", end.code, end.message);
+    size_t waited = 0;
+    cr_assert_eq(sscanf(end.message, "the stream's reader is too slow: %zu bytes", &waited), 1);
+    cr_assert_leq(waited, 512 << 10, "the bound of its own queue cut it: %s", end.message);
     struct rpc_result result = rpc_fixture_get(&fixture, "qwen3", NULL);
     cr_assert(baton_ok(&result.status), "%s", result.status.message);
     baton_wire_free(result.message);

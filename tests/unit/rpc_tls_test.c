@@ -1,10 +1,14 @@
 /* rpc_tls_test.c -- TLS both ways, identities, certificates that change; see api/rpc/rpc.h. */
 #include <criterion/criterion.h>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -255,6 +259,130 @@ static void replace(struct rig *rig, const char *from, const char *to)
     path_of(rig, to, to_path);
     char *words[] = { "cp", from_path, to_path, NULL };
     run(words);
+}
+
+/* --- connections that come to nothing --- */
+
+/* What the server was told last; each test is a process of its own. */
+static struct told {
+    pthread_mutex_t mutex;
+    unsigned count;
+    char address[RPC_IDENTITY_BYTES];
+    char name[RPC_IDENTITY_BYTES];
+    char why[RPC_IDENTITY_BYTES];
+} told = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+static void note_refused(const struct rpc_refused *refused, void *context)
+{
+    (void)context;
+    pthread_mutex_lock(&told.mutex);
+    (void)snprintf(told.address, sizeof(told.address), "%s", refused->address);
+    (void)snprintf(told.name, sizeof(told.name), "%s", refused->name);
+    (void)snprintf(told.why, sizeof(told.why), "%s", refused->why);
+    told.count++;
+    pthread_mutex_unlock(&told.mutex);
+}
+
+/* Waits until so many were told of. */
+static struct told wait_told(unsigned count)
+{
+    uint64_t end = baton_clock_monotonic_ns() + 20 * BATON_NS_PER_S;
+    for (;;) {
+        pthread_mutex_lock(&told.mutex);
+        struct told now = told;
+        pthread_mutex_unlock(&told.mutex);
+        if (now.count >= count || baton_clock_monotonic_ns() > end) {
+            cr_assert_geq(now.count, count, "nobody was told");
+            return now;
+        }
+        (void)usleep(1000);
+    }
+}
+
+static void rig_start_told(struct rig *rig)
+{
+    rpc_fixture_start_with(&rig->fixture,
+                           (struct rpc_server_options){ .listeners = &rig->listener,
+                                                        .listeners_count = 1,
+                                                        .on_refused = note_refused },
+                           (struct rpc_client_options){ .tls = &rig->client });
+}
+
+static unsigned told_count(void)
+{
+    pthread_mutex_lock(&told.mutex);
+    unsigned count = told.count;
+    pthread_mutex_unlock(&told.mutex);
+    return count;
+}
+
+/* A certificate of another authority: told with its address, what it says of its holder, and what is wrong. */
+Test(rpc_tls, a_foreign_certificate_is_told_of)
+{
+    struct rig rig;
+    char peer[RPC_IDENTITY_BYTES];
+    rig_init(&rig);
+    rig_start_told(&rig);
+    struct baton_status st = ask_peer(&rig, peer);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    reconnect(&rig);
+    st = ask_peer(&rig, peer);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_assert_eq(told_count(), 0, "a good one is not told of");
+    path_of(&rig, "impostor.pem", rig.client_cert);
+    path_of(&rig, "impostor.key", rig.client_key);
+    reconnect(&rig);
+    st = ask_peer(&rig, peer);
+    cr_assert_eq(st.code, BATON_UNAVAILABLE, "%s", st.message);
+    struct told now = wait_told(1);
+    cr_assert_str_eq(now.name, "controller.test");
+    cr_assert_eq(strncmp(now.address, "ipv4:127.0.0.1:", 15), 0, "%s", now.address);
+    cr_assert_not_null(strstr(now.why, "its certificate is refused: unable to get local issuer"),
+                       "%s", now.why);
+    rig_stop(&rig);
+}
+
+/* No certificate at all, and a client that does not believe the server. */
+Test(rpc_tls, who_shows_nothing_and_who_believes_nothing_is_told_of)
+{
+    struct rig rig;
+    char peer[RPC_IDENTITY_BYTES];
+    rig_init(&rig);
+    rig_start_told(&rig);
+    rig.client.cert_file = NULL;
+    rig.client.key_file = NULL;
+    reconnect(&rig);
+    struct baton_status st = ask_peer(&rig, peer);
+    cr_assert_eq(st.code, BATON_UNAVAILABLE, "%s", st.message);
+    struct told now = wait_told(1);
+    cr_assert_str_eq(now.why, "it shows no certificate");
+    cr_assert_str_eq(now.name, "");
+    rig.client.ca_file = rig.stranger;
+    reconnect(&rig);
+    unsigned before = told_count();
+    st = ask_peer(&rig, peer);
+    cr_assert_eq(st.code, BATON_UNAVAILABLE, "%s", st.message);
+    now = wait_told(before + 1); /* gRPC's own client ends without an alert. */
+    cr_assert_str_eq(now.name, "");
+    rig_stop(&rig);
+}
+
+/* Who says nothing, and ends: without a reason, since nobody gave one. */
+Test(rpc_tls, who_ends_without_a_word_is_told_of_without_a_reason)
+{
+    struct rig rig;
+    rig_init(&rig);
+    rig_start_told(&rig);
+    struct sockaddr_in at = { .sin_family = AF_INET,
+                              .sin_port = htons(rpc_server_port(rig.fixture.server, 0)),
+                              .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(connect(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+    (void)close(fd);
+    struct told now = wait_told(1);
+    cr_assert_str_eq(now.why, "");
+    cr_assert_neq(now.address[0], '\0');
+    rig_stop(&rig);
 }
 
 /* New files count from the next connection on; files that are none leave the last good ones. */
