@@ -12,6 +12,7 @@ WIRE = "api/wire"
 RPC = "api/rpc"
 CONFIG = "api/config"
 HTTP = "api/http"
+METRICS = "api/metrics"
 CLIENT = "api/client"
 MODEL = "transport/model"
 LAYOUT = "transport/layout"
@@ -28,6 +29,7 @@ MAY_INCLUDE = {
     RPC: [BASE, WIRE],
     CONFIG: [BASE],
     HTTP: [BASE],
+    METRICS: [BASE],
     CLIENT: [BASE],
     TRANSPORT: [BASE, MODEL],
     MODEL: [BASE],
@@ -39,12 +41,12 @@ MAY_INCLUDE = {
     LAYOUT_FILE: [BASE, CONFIG, MODEL, LAYOUT],
     "controller/core": [BASE, MODEL],
     "controller/store": [BASE, MODEL, "controller/core"],
-    "controller/shell": [BASE, CONFIG, HTTP, WIRE, RPC, MODEL, "controller/core", "controller/store"],
+    "controller/shell": [BASE, CONFIG, HTTP, METRICS, WIRE, RPC, MODEL, "controller/core", "controller/store"],
     # The store: to back it up, restore and check it where no controller runs.
     "controller/cli": [BASE, CONFIG, WIRE, RPC, CLIENT, LAYOUT, LAYOUT_FILE, DELTA, "controller/store"],
     "agent/core": [BASE, MODEL],
     "agent/engine": [BASE, HTTP],
-    "agent/shell": [BASE, CONFIG, HTTP, WIRE, RPC, CLIENT, TRANSPORT, MODEL, "agent/core", "agent/engine"],
+    "agent/shell": [BASE, CONFIG, HTTP, METRICS, WIRE, RPC, CLIENT, TRANSPORT, MODEL, "agent/core", "agent/engine"],
 }
 
 # Foreign libraries, each in one folder (tests aside).
@@ -53,6 +55,7 @@ FOREIGN = {
     "protobuf-c/": [WIRE],
     "sqlite3.h": ["controller/store"],
     "curl/": [HTTP, "controller/store"],
+    "microhttpd.h": [METRICS],
     "cyaml/": [CONFIG],
     "yaml.h": [CONFIG],
     "openssl/": [RPC, "controller/cli"],
