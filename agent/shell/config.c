@@ -396,6 +396,10 @@ static struct baton_status fill_head(struct shell_config *config, const struct f
     if (!config->log_json && strcmp(format, "text") != 0) {
         return bad(place, "logFormat", "is unknown; write text or json");
     }
+    if (file->metrics != NULL) {
+        (void)snprintf(config->metrics_listen, sizeof(config->metrics_listen), "%s",
+                       file->metrics->listen);
+    }
     (void)COPY(place, "name", file->name, config->core.agent);
     (void)COPY(place, "socket", config->socket, config->core.address);
     (void)snprintf(config->log_level, sizeof(config->log_level), "%.15s",

@@ -49,6 +49,7 @@ struct shell_config {
     char landing_directory[BATON_PATH_BYTES];
     char versions_directory[BATON_PATH_BYTES]; /* Empty: it cannot be a source. */
     uint64_t versions_budget_bytes;
+    char metrics_listen[BATON_PATH_BYTES]; /* Where Prometheus asks; empty: nowhere. */
     char log_level[16];
     bool log_json;
     bool insecure;

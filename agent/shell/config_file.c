@@ -84,6 +84,9 @@ static const cyaml_schema_field_t listen_tls_fields[] = {
     TEXT("leaderIdentity", struct file_listen_tls, leader_identity), CYAML_FIELD_END
 };
 
+static const cyaml_schema_field_t metrics_fields[] = { NEED("listen", struct file_metrics, listen),
+                                                       CYAML_FIELD_END };
+
 static const cyaml_schema_field_t times_fields[] = {
     TEXT("healthInterval", struct file_times, health_interval),
     TEXT("engineLost", struct file_times, engine_lost),
@@ -119,6 +122,8 @@ static const cyaml_schema_field_t agent_fields[] = {
                         directory_fields),
     CYAML_FIELD_MAPPING_PTR("versions", CYAML_FLAG_OPTIONAL, struct file_agent, versions,
                             directory_fields),
+    CYAML_FIELD_MAPPING_PTR("metrics", CYAML_FLAG_OPTIONAL, struct file_agent, metrics,
+                            metrics_fields),
     TEXT("logLevel", struct file_agent, log_level),
     TEXT("logFormat", struct file_agent, log_format),
     CYAML_FIELD_BOOL("insecure", CYAML_FLAG_OPTIONAL, struct file_agent, insecure),

@@ -61,6 +61,10 @@ struct file_tls {
     char *key;
 };
 
+struct file_metrics {
+    char *listen;
+};
+
 struct file_listen_tls {
     char *cert;
     char *key;
@@ -85,6 +89,7 @@ struct file_agent {
     char *socket;
     struct file_directory landing;
     struct file_directory *versions;
+    struct file_metrics *metrics;
     char *log_level;
     char *log_format;
     bool insecure;

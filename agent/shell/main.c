@@ -6,6 +6,7 @@
 
 #include "agent/shell/config.h"
 #include "agent/shell/daemon.h"
+#include "agent/shell/stats.h"
 #include "api/base/log.h"
 #include "api/rpc/rpc.h"
 
@@ -119,13 +120,19 @@ static int run(const struct shell_config *config)
     struct daemon *daemon = NULL;
     struct rpc_expiry *expiry = NULL;
     pthread_t thread;
-    struct baton_status st = daemon_create(config, &daemon);
+    struct metrics *metrics = NULL;
+    struct baton_status st = stats_create(config, &metrics);
+    if (baton_ok(&st)) {
+        st = daemon_create(config, &daemon);
+    }
     if (!baton_ok(&st)) {
+        metrics_destroy(metrics);
         return fail(&st);
     }
     int error = pthread_create(&thread, NULL, signal_thread, daemon);
     if (error != 0) {
         daemon_destroy(daemon);
+        metrics_destroy(metrics);
         st = baton_status_errno(error, "pthread_create", "signals");
         return fail(&st);
     }
@@ -143,6 +150,7 @@ static int run(const struct shell_config *config)
     }
     daemon_run(daemon);
     rpc_expiry_destroy(expiry);
+    metrics_destroy(metrics);
     (void)pthread_join(thread, NULL);
     daemon_destroy(daemon);
     return 0;

@@ -180,17 +180,25 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return (hash ^ 0xff) * UINT64_C(0x100000001b3);
 }
 
+static bool is_refusal(enum baton_code code)
+{
+    return code == BATON_PERMISSION_DENIED || code == BATON_RESOURCE_EXHAUSTED ||
+           code == BATON_UNAUTHENTICATED || code == BATON_UNAVAILABLE;
+}
+
 /* True for a refusal that was written moments ago; else gives how often it was not. */
 static bool is_repeated(struct audit *audit, const struct audit_entry *entry, uint64_t now,
                         uint64_t *repeated)
 {
-    if (entry->status->code != BATON_PERMISSION_DENIED &&
-        entry->status->code != BATON_RESOURCE_EXHAUSTED) {
+    if (!is_refusal(entry->status->code)) {
         return false;
     }
-    uint64_t hash = hash_text(
-        hash_text(hash_text(hash_text(HASH_START, entry->principal), entry->method), entry->object),
-        entry->model);
+    const char *const same[] = { entry->principal, entry->requested_by, entry->method,
+                                 entry->object,    entry->model,        entry->status->message };
+    uint64_t hash = HASH_START;
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+        hash = hash_text(hash, same[i]);
+    }
     struct audit_recent *recent = &audit->recent[hash % AUDIT_RECENT];
     if (recent->hash == hash && recent->written_ns != 0 &&
         now - recent->written_ns < REPEAT_S * BATON_NS_PER_S) {

@@ -111,6 +111,11 @@ static const cyaml_schema_field_t connections_fields[] = { CONNECTIONS("handshak
                                                            CONNECTIONS("idle", idle),
                                                            CYAML_FIELD_END };
 
+static const cyaml_schema_field_t metrics_fields[] = {
+    CYAML_FIELD_STRING_PTR("listen", CYAML_FLAG_POINTER, struct controller_metrics, listen, 1, 80),
+    CYAML_FIELD_END
+};
+
 #define LEADERSHIP(key, flags, member, bytes)                                                      \
     CYAML_FIELD_STRING_PTR(key, CYAML_FLAG_POINTER | (flags), struct controller_leadership,        \
                            member, 1, bytes)
@@ -146,6 +151,8 @@ static const cyaml_schema_field_t config_fields[] = {
                             rates_fields),
     CYAML_FIELD_MAPPING_PTR("connections", CYAML_FLAG_OPTIONAL, struct controller_config,
                             connections, connections_fields),
+    CYAML_FIELD_MAPPING_PTR("metrics", CYAML_FLAG_OPTIONAL, struct controller_config, metrics,
+                            metrics_fields),
     CYAML_FIELD_MAPPING_PTR("access", CYAML_FLAG_OPTIONAL, struct controller_config, access,
                             access_fields),
     CYAML_FIELD_MAPPING_PTR("leadership", CYAML_FLAG_OPTIONAL, struct controller_config, leadership,

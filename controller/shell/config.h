@@ -15,6 +15,7 @@
  *   insecure: false                 true: other machines may do everything without a certificate
  *   rates: {viewer: {calls: 500, burst: 1000, streams: 1024}, ...}   of one identity in one role; deploy/docs/security.md
  *   connections: {handshake: 20s, idle: 30m}   when they are ended
+ *   metrics: {listen: 127.0.0.1:9470}   where Prometheus asks; absent: nowhere
  *   audit: {file: ..., rotate: 16MiB, keep: 4}   who changed what; default beside a sqlite: store
  *   access:                         who may do what; deploy/docs/security.md
  *     local: [operator, viewer]     roles of callers on this machine without a certificate; absent: all
@@ -81,6 +82,10 @@ struct controller_rates {
     struct rate *roles[ROLES_COUNT]; /* Null: not given. */
 };
 
+struct controller_metrics {
+    char *listen;
+};
+
 struct controller_connections {
     char *handshake;
     char *idle;
@@ -107,6 +112,7 @@ struct controller_config {
     struct controller_access *access;           /* Null: not given. */
     struct controller_audit *audit;             /* Null: not given. */
     struct controller_rates *rates;             /* Null: not given. */
+    struct controller_metrics *metrics;         /* Null: not given. */
     struct controller_connections *connections; /* Null: not given. */
     struct controller_leadership *leadership;   /* Null: not given. */
 };

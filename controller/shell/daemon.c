@@ -134,6 +134,7 @@ static struct baton_status build_core(struct daemon *daemon)
                                         BATON_LOG_NUMBER("epoch", start.epoch.n),
                                         BATON_LOG_NUMBER("revision", start.revision) };
     baton_log_fields(BATON_LOG_INFO, "controller", "core started", fields, 3);
+    stats_leads(daemon->stats, true, start.epoch.generation, start.epoch.n);
     return st;
 }
 
@@ -158,6 +159,7 @@ static void rebuild(struct daemon *daemon)
         perform_fail_all(daemon, &daemon->store_status);
         watch_end_all(daemon, &daemon->store_status);
     }
+    stats_leads(daemon->stats, false, 0, 0);
     if (!standby_look(daemon)) {
         stand_by(daemon);
         return;
@@ -394,6 +396,7 @@ static struct baton_status create_server(struct daemon *daemon)
                                           .routes_count = routes_count(),
                                           .context = daemon,
                                           .admit = service_admit,
+                                          .on_refused = service_refused,
                                           .ended = service_ended,
                                           .authorize = service_authorize,
                                           .handshake_ns = daemon->options.connections.handshake_ns,
@@ -405,6 +408,23 @@ static struct baton_status create_server(struct daemon *daemon)
     return rpc_server_create(&options, &daemon->server);
 }
 
+/* Of each listener, its own and the authority's. */
+static struct baton_status create_metrics(struct daemon *daemon)
+{
+    const struct daemon_options *options = &daemon->options;
+    for (size_t i = 0; i < options->listeners_count; i++) {
+        if (options->listeners[i].tls != NULL) {
+            stats_add_certificate(daemon->stats, options->listeners[i].tls->cert_file);
+            stats_add_certificate(daemon->stats, options->listeners[i].tls->ca_file);
+        }
+    }
+    if (options->metrics_listen == NULL) {
+        return baton_status_ok();
+    }
+    struct metrics_options metrics = { options->metrics_listen, stats_collect, daemon->stats };
+    return metrics_create(&metrics, &daemon->metrics);
+}
+
 struct baton_status daemon_create(const struct daemon_options *options, struct daemon **out)
 {
     struct daemon *daemon = calloc(1, sizeof(*daemon));
@@ -412,6 +432,7 @@ struct baton_status daemon_create(const struct daemon_options *options, struct d
     daemon->options = *options;
     daemon->access = options->access != NULL ? *options->access : access_default();
     daemon->rates = rates_create(options->rates);
+    daemon->stats = stats_create(daemon->rates);
     daemon->past = calloc(DAEMON_PAST_CHANGES, sizeof(*daemon->past));
     baton_assert(daemon->past != NULL);
     daemon->store_status = baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
@@ -432,6 +453,9 @@ struct baton_status daemon_create(const struct daemon_options *options, struct d
     if (baton_ok(&st)) {
         st = standby_create(daemon);
     }
+    if (baton_ok(&st)) {
+        st = create_metrics(daemon);
+    }
     if (!baton_ok(&st)) {
         daemon_destroy(daemon);
         return st;
@@ -450,6 +474,7 @@ void daemon_destroy(struct daemon *daemon)
         perform_fail_all(daemon, &daemon->store_status);
         watch_end_all(daemon, &daemon->store_status);
     }
+    metrics_destroy(daemon->metrics);
     prometheus_destroy(daemon->prometheus);
     leadership_close(daemon->leadership);
     /* What was posted after the loop's end still holds calls; it finds no core and lets them go. */
@@ -464,6 +489,7 @@ void daemon_destroy(struct daemon *daemon)
     if (daemon->memory != NULL) {
         (void)munmap(daemon->memory, daemon->memory_bytes);
     }
+    stats_destroy(daemon->stats);
     rates_destroy(daemon->rates);
     free(daemon->batch);
     free(daemon->late_rolls);

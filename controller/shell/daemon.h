@@ -25,6 +25,7 @@
 #include "controller/shell/audit.h"
 #include "controller/shell/leadership.h"
 #include "controller/shell/rates.h"
+#include "controller/shell/stats.h"
 #include "controller/store/store.h"
 
 struct daemon;
@@ -98,6 +99,7 @@ struct daemon_options {
     const struct access *access;                 /* Null: access_default(). */
     const struct rates_options *rates;           /* Null: the defaults. */
     struct connection_limits connections;        /* Members of 0: the default. */
+    const char *metrics_listen;                  /* Null: there are no metrics. */
     const struct audit_options *audit;           /* Null: none is kept. */
     const struct leadership_options *leadership; /* Null: it is the only controller of its store. */
 };
@@ -106,7 +108,9 @@ struct daemon {
     struct daemon_options options;
     struct access access; /* Constant. */
     struct rates *rates;
-    struct audit *audit; /* Null: none is kept. */
+    struct stats *stats;
+    struct metrics *metrics; /* Null: nobody may ask. */
+    struct audit *audit;     /* Null: none is kept. */
     struct baton_mailbox *mailbox;
     struct rpc_server *server;
     struct store *store;

@@ -349,6 +349,8 @@ int main(int argc, char **argv)
         .rates = &settings.rates,
         .connections = settings.connections,
         .audit = &settings.audit,
+        .metrics_listen =
+            config != NULL && config->metrics != NULL ? config->metrics->listen : NULL,
         .leadership = settings.one_of_several ? &settings.leadership : NULL
     };
     int code = run(&daemon_options);

@@ -61,7 +61,9 @@ static struct baton_status commit(struct daemon *daemon, const struct transactio
 {
     uint64_t since_ns = baton_clock_monotonic_ns();
     struct baton_status st = store_commit(daemon->store, transaction);
-    if (baton_clock_monotonic_ns() - since_ns >= SLOW_COMMIT_MS * BATON_NS_PER_MS) {
+    uint64_t took_ns = baton_clock_monotonic_ns() - since_ns;
+    stats_stored(daemon->stats, took_ns, baton_ok(&st));
+    if (took_ns >= SLOW_COMMIT_MS * BATON_NS_PER_MS) {
         daemon->behind_until = baton_mailbox_posted(daemon->mailbox);
     }
     return st;

@@ -75,6 +75,8 @@ struct baton_status service_authorize(struct rpc_call *call, void *context);
 /* The server's other hooks: whether the caller has calls and streams left (rates.h), and its call's end. */
 struct baton_status service_admit(struct rpc_call *call, void *context,
                                   struct rpc_error_details *details);
+/* Of a connection that came to nothing; from threads of the core. */
+void service_refused(const struct rpc_refused *refused, void *context);
 void service_ended(struct rpc_call *call, enum baton_code code, void *context);
 /* May the caller change what the request is about?  False: the call was refused and given up. */
 bool service_may_change(struct daemon *daemon, struct rpc_call *call,
@@ -92,7 +94,7 @@ struct audit_note *service_audit_begin(struct daemon *daemon, struct rpc_call *c
 /* Writes it, once, before the call is answered. */
 void service_audit_end(struct daemon *daemon, struct pending *pending,
                        const struct baton_status *status);
-/* A refusal for want of rights: of a change, and of anything else ('object' null: what the request names). */
+/* A refusal for want of rights, of calls left, or of a leader: of a change, and of anything else ('object' null: what the request names). */
 void service_audit_refused_change(struct daemon *daemon, struct rpc_call *call,
                                   const struct request *request, const struct baton_status *status);
 void service_audit_refused(struct daemon *daemon, struct rpc_call *call, const char *object,

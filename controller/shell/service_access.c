@@ -33,7 +33,7 @@ struct baton_status service_admit(struct rpc_call *call, void *context,
 void service_ended(struct rpc_call *call, enum baton_code code, void *context)
 {
     struct daemon *daemon = context;
-    (void)code;
+    stats_call_ended(daemon->stats, rpc_call_method(call), code);
     rates_give_back(daemon->rates, rpc_call_mark(call));
 }
 

@@ -116,6 +116,7 @@ void service_audit_end(struct daemon *daemon, struct pending *pending,
 void service_audit_refused_change(struct daemon *daemon, struct rpc_call *call,
                                   const struct request *request, const struct baton_status *status)
 {
+    stats_refused(daemon->stats, status->code);
     if (daemon->audit != NULL) {
         struct audit_note *note = make_note(daemon, call, request);
         write_note(daemon, call, note, status);
@@ -182,6 +183,7 @@ void service_audit_refused(struct daemon *daemon, struct rpc_call *call, const c
     const Baton__V1__MutationOptions *options = options_of(call);
     rpc_call_peer(call, &peer);
     name_request(call, name);
+    stats_refused(daemon->stats, status->code);
     struct audit_entry entry = { .principal = peer.identity,
                                  .address = peer.address,
                                  .requested_by = options != NULL ? options->requested_by : NULL,

@@ -6,6 +6,8 @@
 
 #include "controller/shell/daemon.h"
 #include "controller/shell/leadership.h"
+#include "controller/shell/rules.h"
+#include "controller/shell/service.h"
 
 static struct baton_status not_leader(const struct daemon *daemon)
 {
@@ -103,6 +105,10 @@ void standby_refuse(struct daemon *daemon, struct rpc_call *call)
 {
     bool named =
         daemon->store_status.reason == BATON_REASON_NOT_LEADER && daemon->leader[0] != '\0';
+    const struct rule *rule = rules_find(rpc_call_method(call));
+    if (rule != NULL && rule->audited) {
+        service_audit_refused(daemon, call, NULL, &daemon->store_status);
+    }
     struct rpc_error_details details = { .leader = named ? daemon->leader : NULL };
     rpc_finish_with(call, &daemon->store_status, &details);
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Three controllers, of which one leads: it is killed in a roll, told to stop, stands still, loses etcd; standbys send callers to it."""
 
+import json
 import os
 import shutil
 import signal
@@ -92,6 +93,11 @@ class Leadership(unittest.TestCase):
             self.assertEqual(0, code, err)
             self.assertIn("ModelCreated", out)
         code, _, err = fleet.run("--server", standby, "hold", "model/m", "--reason", "through a standby")
+        audit = fleet.dir / f"controller{fleet.addresses.index(standby)}.audit.jsonl"
+        refused = [json.loads(line) for line in audit.read_text().splitlines()]
+        found = [e for e in refused if (e["method"], e["outcome"]) == ("baton.v1.Models/Hold", "UNAVAILABLE")]
+        self.assertTrue(found, refused)
+        self.assertIn("this controller stands by", found[-1]["message"])
         self.assertEqual(0, code, err)
         self.assertTrue(any(e["reason"] == "ModelHeld" for e in fleet.events("model/m")), fleet.events("model/m"))
 

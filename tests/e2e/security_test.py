@@ -194,10 +194,54 @@ class Security(unittest.TestCase):
         code, _, err = self.fleet.run("get", "models", "--timeout", "5s", folder=foreign)
         self.assertIn(code, (3, 4), err)
         self.assertEqual(0, self.fleet.run("get", "models")[0], "the controller answers nobody")
+        # batonctl ends first: it does not believe our authority. Somebody who does not care goes on.
+        self.shake_hands(foreign / "ada")
+        entry = self.find_audited("address/127.0.0.1", "--refused", "--principal", identity("operator", "ada"), method="handshake")
+        self.assertEqual(("anonymous", "UNAUTHENTICATED"), (entry["principal"], entry["outcome"]))
+        self.assertIn("its certificate is refused", entry["message"])
+        self.assertRegex(entry["address"], r"^ipv4:127\.0\.0\.1:\d+$")
+        self.assertIn("a connection was refused", self.fleet.controller.log.read_text())
+
+    def shake_hands(self, pair=None):
+        """One handshake with any certificate, or none, by somebody who believes everything."""
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.set_alpn_protocols(["h2"])
+        if pair is not None:
+            context.load_cert_chain(f"{pair}.crt", f"{pair}.key")
+        try:
+            with socket.create_connection(("127.0.0.1", self.fleet.port), timeout=30) as plain, context.wrap_socket(plain) as tls:
+                tls.recv(1)
+        except OSError:
+            pass  # As it should be.
+
+    def test_who_does_not_believe_the_controller_is_on_record(self):
+        context = ssl.create_default_context()  # Without our authority.
+        with self.assertRaises(ssl.SSLError), socket.create_connection(("127.0.0.1", self.fleet.port), timeout=30) as plain:
+            context.wrap_socket(plain, server_hostname="localhost")
+
+        def found():
+            entries = self.fleet.audit("address/127.0.0.1", "--refused")
+            return any("it does not accept our certificate" in e["message"] for e in entries)
+
+        wait_until(lambda: f"it is on record: {self.fleet.audit('--refused')}", found)
+
+    def test_a_replayed_command_is_refused(self):
+        self.fleet.ctl("hold", "model/m", "--request-id", "captured", "--reason", "once")
+        self.fleet.ctl("resume", "model/m")
+        self.fleet.ctl("hold", "model/m", "--request-id", "captured", "--reason", "once")
+        self.assertFalse(self.fleet.get("models")[0]["status"].get("held"), "the same call again changes nothing")
+        code, _, err = self.fleet.run("suspend", "model/m", "--request-id", "captured", "--reason", "another")
+        self.assertEqual(1, code, err)
+        self.assertIn("was used for another call", err)
+        entry = self.find_audited("model/m", "--refused", method="baton.v1.Models/Suspend", requestId="captured")
+        self.assertEqual(("INVALID_ARGUMENT", identity("operator", "ada")), (entry["outcome"], entry["principal"]))
 
     def test_an_expired_certificate_is_refused(self):
         make("issue", self.fleet.pki, "eve", "--role", "operator", "--valid", "1s")
         wait_until("it has expired", lambda: self.fleet.run("get", "models", "--timeout", "5s", who="eve")[0] in (3, 4))
+        entry = self.find_audited("--refused", "--principal", "operator/eve", method="handshake")
+        self.assertIn("certificate has expired", entry["message"])
         make("issue", self.fleet.pki, "eve", "--role", "operator", "--renew")
         self.assertEqual(0, self.fleet.run("get", "models", who="eve")[0])
 
@@ -205,6 +249,7 @@ class Security(unittest.TestCase):
         code, _, err = Fleet.run(self.fleet, "get", "models", "--ca", self.fleet.pki / "ca.crt", "--timeout", "5s")
         self.assertIn(code, (3, 4), err)
         self.assertEqual(0, self.fleet.run("get", "models")[0], "the controller answers nobody")
+        wait_until(lambda: f"it is on record: {self.fleet.audit('--refused')}", lambda: any("it shows no certificate" in e["message"] for e in self.fleet.audit("address/127.0.0.1", "--refused")))
 
     # --- renewal ---
 

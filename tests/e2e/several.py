@@ -74,7 +74,9 @@ class Several(Fleet):
     def argv_of(self, i):
         address = self.addresses[i]
         store = self.store_address()
-        argv = [*self.controller_argv(), "--advertise", address]
+        config = self.dir / f"controller{i}.yaml"
+        config.write_text(f"audit: {{file: {self.dir}/controller{i}.audit.jsonl}}\n")
+        argv = [*self.controller_argv(), "--config", str(config), "--advertise", address]
         argv[argv.index("--listen") + 1] = address
         argv[argv.index("--store") + 1] = store
         return argv

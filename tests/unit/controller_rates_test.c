@@ -31,7 +31,7 @@ static unsigned drain(struct rates *rates, const char *identity, unsigned roles,
     uint64_t retry_ns = 0;
     unsigned taken = 0;
     struct baton_status st = take(rates, identity, roles, now_ns, &retry_ns);
-    while (baton_ok(&st)) {
+    while (baton_ok(&st) && taken < 1000) {
         taken++;
         st = take(rates, identity, roles, now_ns, &retry_ns);
     }
