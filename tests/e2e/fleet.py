@@ -411,7 +411,37 @@ class Fleet:
                     found.append(int(entry))
         return found
 
+    # --- what is in no log ---
+
+    def secrets(self):
+        """{text: where from} that no daemon and no engine may write down: tokens, keys, prompts."""
+        found = {prompt: "a prompt of the traffic" for prompt in EXPECTED["prompts"].values()}
+        for path in [*self.dir.rglob("*.token"), *self.dir.rglob("*.tokens")]:
+            found.update({word: path for word in path.read_text().split() if len(word) >= 16 and not word.startswith("sha256:")})
+        for path in self.dir.rglob("*.key"):
+            found.update({line: path for line in path.read_text().splitlines()[1:2]})
+        return found
+
+    def logs(self):
+        """Of all processes but the tests' own: logs, and the audit."""
+        own = {process.log for process in self.extra}
+        return [p for pattern in ("*.log*", "*.audit.jsonl*") for p in self.dir.rglob(pattern) if p.is_file() and p not in own]
+
+    def check_logs(self):
+        secrets = {text.encode(): where for text, where in self.secrets().items()}
+        for log in self.logs():
+            text = log.read_bytes()
+            for secret, where in secrets.items():
+                assert secret not in text, f"{log} holds a secret: {where}"
+
     def close(self):
+        self.end()
+        try:
+            self.check_logs()
+        finally:
+            self.remove()
+
+    def end(self):
         for process in self.extra:
             process.kill()
         for agent in self.agents.values():
@@ -425,6 +455,8 @@ class Fleet:
                 except OSError:
                     pass
             time.sleep(0.02)
+
+    def remove(self):
         for path in self.mounts:
             subprocess.run(["umount", "-l", str(path)], check=False)
         shutil.rmtree(self.dir, ignore_errors=True)

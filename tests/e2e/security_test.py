@@ -275,6 +275,16 @@ class Security(unittest.TestCase):
 
     # --- what is in no log ---
 
+    def test_a_secret_in_a_log_is_found(self):
+        planted = self.fleet.dir / "planted.log"
+        self.addCleanup(planted.unlink)
+        planted.write_text("2026-01-01 nothing yet\n")
+        self.fleet.check_logs()
+        for secret in self.fleet.secrets():
+            planted.write_text(f"2026-01-01 info: said {secret}\n")
+            with self.assertRaisesRegex(AssertionError, "planted.log holds a secret"):
+                self.fleet.check_logs()
+
     def test_no_log_and_no_audit_holds_a_secret(self):
         self.fleet.ctl("events")
         secrets = {p: p.read_text().strip() for p in self.fleet.dir.rglob("*.token")}
