@@ -33,6 +33,8 @@ GROUPS = {
 }
 MEMBERS, CONTROLLERS = ("e0", "e1", "e2"), ("c0", "c1", "c2")
 POLICY = {"maxUnavailable": "3", "inFlight": "keep", "arrivals": "hold", "swapDeadline": "20s"}
+# As long as by default: thirty daemons on two busy cores may be silent for a while.
+TIMES = {**scenario.TIMES, "healthInterval": "500ms", "engineLost": "5s"}
 DOMAIN = "chaos.lab"
 CLIENT_PORT, PEER_PORT, CONTROLLER_PORT, AGENT_PORT, ENGINE_PORT = 2379, 2380, 7070, 7071, 8000
 FAKETIME = pathlib.Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
@@ -82,7 +84,7 @@ class Cluster(fleet.Fleet):
         for name in (*MEMBERS, *CONTROLLERS, *GROUPS):
             world.add(name)
         self.index = 0
-        super().__init__(GROUPS, times=scenario.TIMES, base=scratch)
+        super().__init__(GROUPS, times=TIMES, base=scratch)
         self.server = ",".join(f"{self.address(c)}:{CONTROLLER_PORT}" for c in CONTROLLERS)
         self.agents = {name: self.make_agent(name) for name in GROUPS}
         self.members = {name: self.make_member(name) for name in MEMBERS}

@@ -11,7 +11,7 @@ import delay
 import world
 
 DAEMONS = (*rig.MEMBERS, *rig.CONTROLLERS, *rig.GROUPS)
-NOTICED_S = 3  # By then agents have seen that one of them is away.
+NOTICED_S = 6  # By then agents have seen that one of them is away.
 LEADERS = ("leader", "leading member")  # Whoever it is when the fault lands.
 
 
