@@ -90,6 +90,7 @@ struct agent_hello {
     const struct agent_seq_floor *seq_floors;
     uint32_t seq_floors_count;
     const char *address;
+    const char *peer_address;
     uint64_t landing_budget_bytes;
 };
 

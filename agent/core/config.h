@@ -64,6 +64,8 @@ struct agent_config {
     char agent[BATON_NAME_BYTES];
     char software[BATON_NAME_BYTES];
     char address[BATON_PATH_BYTES];
+    char peer_address
+        [BATON_ADDRESS_BYTES]; /* Where it serves versions to peers; empty: it does not. */
     uint64_t landing_budget_bytes;
     uint32_t recreate_attempts; /* In a row; then ENGINE_NEEDS_RECREATE. */
     const struct agent_group_config *groups;

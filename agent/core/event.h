@@ -50,6 +50,13 @@ struct agent_source {
     char agent[BATON_NAME_BYTES];
 };
 
+/* A peer that has the version, or gets it before this agent. */
+struct agent_holder {
+    char agent[BATON_NAME_BYTES];
+    char address[BATON_ADDRESS_BYTES];
+    bool last; /* Only while no other can give it. */
+};
+
 /* A version that the agent should have. */
 struct agent_version_goal {
     struct agent_version version; /* seq 0: none. */
@@ -57,6 +64,8 @@ struct agent_version_goal {
     uint64_t bytes;
     const struct agent_source *sources; /* In order of preference. */
     uint32_t sources_count;             /* At most BATON_SOURCES_PER_VERSION_MAX. */
+    const struct agent_holder *holders; /* Asked first, in this order. */
+    uint32_t holders_count;             /* At most BATON_HOLDERS_MAX. */
 };
 
 struct agent_group_goal {

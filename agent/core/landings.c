@@ -60,7 +60,20 @@ bool landings_want(struct agent *agent, const struct agent_version_goal *goal)
         row->sources_kept[row->goal.sources_count] = goal->sources[row->goal.sources_count];
         row->goal.sources_count++;
     }
+    row->goal.holders_count = 0;
+    row->goal.holders = row->holders_kept;
+    while (row->goal.holders_count < goal->holders_count &&
+           row->goal.holders_count < BATON_HOLDERS_MAX) {
+        row->holders_kept[row->goal.holders_count] = goal->holders[row->goal.holders_count];
+        row->goal.holders_count++;
+    }
     return true;
+}
+
+/* Somebody may give it. */
+static bool can_come(const struct landing *row)
+{
+    return row->goal.sources_count > 0 || row->goal.holders_count > 0;
 }
 
 void landings_allow_drop(struct landings *landings, const char (*digests)[BATON_DIGEST_TEXT_BYTES],
@@ -184,8 +197,7 @@ static void advance_row(struct agent *agent, struct landing *row)
         let_go(agent, row, AGENT_ACTION_LAND_CANCEL);
     } else if (row->state == LANDING_WAITING && !row->wanted) {
         memset(row, 0, sizeof *row);
-    } else if (row->state == LANDING_WAITING && row->retry_ns <= agent->now_ns &&
-               row->goal.sources_count > 0) {
+    } else if (row->state == LANDING_WAITING && row->retry_ns <= agent->now_ns && can_come(row)) {
         start(agent, row);
     }
 }
@@ -207,8 +219,7 @@ uint64_t landings_deadline_ns(const struct landings *landings)
     uint64_t deadline = AGENT_NEVER;
     for (uint32_t i = 0; i < landings->rows_max; i++) {
         const struct landing *row = &landings->rows[i];
-        if (row->state == LANDING_WAITING && row->goal.sources_count > 0 &&
-            row->retry_ns < deadline) {
+        if (row->state == LANDING_WAITING && can_come(row) && row->retry_ns < deadline) {
             deadline = row->retry_ns;
         }
     }

@@ -25,6 +25,7 @@ struct landing {
     enum landing_state state;
     struct agent_version_goal goal; /* 'sources' points to 'sources_kept'. */
     struct agent_source sources_kept[BATON_SOURCES_PER_VERSION_MAX];
+    struct agent_holder holders_kept[BATON_HOLDERS_MAX]; /* Likewise. */
     uint64_t landed_bytes;
     bool wanted;    /* By some group's goal or open ticket. */
     bool droppable; /* Listed by the current goals. */

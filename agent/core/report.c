@@ -185,6 +185,7 @@ void report_hello(struct agent *agent)
         .seq_floors = floors,
         .seq_floors_count = agent->ledger.seqs_count,
         .address = agent->config.address,
+        .peer_address = agent->config.peer_address,
         .landing_budget_bytes = agent->config.landing_budget_bytes,
     };
     agent_push(agent, AGENT_ACTION_HELLO)->hello = hello;

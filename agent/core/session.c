@@ -87,6 +87,7 @@ static bool version_is_valid(const struct agent_version_goal *goal)
     uint8_t digest[BATON_DIGEST_BYTES];
     return goal->version.seq == 0 ||
            (goal->sources_count <= BATON_SOURCES_PER_VERSION_MAX &&
+            goal->holders_count <= BATON_HOLDERS_MAX &&
             baton_hex_decode(goal->version.digest, digest, sizeof digest));
 }
 

@@ -311,6 +311,7 @@ static struct baton_status fill_places(struct shell_config *config, const struct
         { "peerTls.ca", file->peer_tls != NULL ? file->peer_tls->ca : NULL, config->peer_ca },
         { "peerTls.cert", file->peer_tls != NULL ? file->peer_tls->cert : NULL, config->peer_cert },
         { "peerTls.key", file->peer_tls != NULL ? file->peer_tls->key : NULL, config->peer_key },
+        { "peers.listen", file->peers != NULL ? file->peers->listen : NULL, config->peers_listen },
         { "hooksTls.ca", file->hooks_tls != NULL ? file->hooks_tls->ca : NULL, config->hooks_ca },
         { "hooksTls.cert", file->hooks_tls != NULL ? file->hooks_tls->cert : NULL,
           config->hooks_cert },
@@ -335,6 +336,23 @@ static struct baton_status fill_hooks_tls(struct shell_config *config, const str
         return bad(place, "hooksTls", "give cert and key, or neither");
     }
     return baton_status_ok();
+}
+
+/* Where peers are told to dial; what is listened at, if nothing else is said. */
+static struct baton_status fill_peers(struct shell_config *config, const struct file_agent *file,
+                                      const struct place *place)
+{
+    if (file->peers == NULL) {
+        return baton_status_ok();
+    }
+    const char *advertise =
+        file->peers->advertise != NULL ? file->peers->advertise : config->peers_listen;
+    const char *port = strrchr(advertise, ':');
+    bool any = strncmp(advertise, "0.0.0.0:", 8) == 0 || strncmp(advertise, "[::]:", 5) == 0;
+    if (port == NULL || port == advertise || port[1] == '\0' || strcmp(port, ":0") == 0 || any) {
+        return bad(place, "peers.advertise", "must be host:port, as other agents reach this one");
+    }
+    return COPY(place, "peers.advertise", advertise, config->core.peer_address);
 }
 
 /* Engines have working directories of their own, and files get names of their own behind these. */
@@ -374,6 +392,9 @@ static struct baton_status fill_head(struct shell_config *config, const struct f
     }
     if (baton_ok(&st)) {
         st = fill_hooks_tls(config, place);
+    }
+    if (baton_ok(&st)) {
+        st = fill_peers(config, file, place);
     }
     if (baton_ok(&st) && config->listen_leader[0] != '\0' &&
         !peer_identity_is_pattern(config->listen_leader)) {
@@ -469,6 +490,10 @@ struct baton_status shell_config_check_secure(const struct shell_config *config)
     if (config->listen[0] != '\0' && config->listen_client_ca[0] == '\0' &&
         !rpc_address_is_local(config->listen)) {
         return insecure("listen", config->listen, "listenTls.clientCa");
+    }
+    if (config->peers_listen[0] != '\0' && config->listen_client_ca[0] == '\0' &&
+        !rpc_address_is_local(config->peers_listen)) {
+        return insecure("peers.listen", config->peers_listen, "listenTls.clientCa");
     }
     for (uint32_t g = 0; config->peer_ca[0] == '\0' && g < config->core.groups_count; g++) {
         const struct agent_group_config *group = &config->core.groups[g];

@@ -37,7 +37,8 @@ struct shell_config {
     char listen_key[BATON_PATH_BYTES];
     char listen_client_ca[BATON_PATH_BYTES];
     char listen_leader[BATON_PATH_BYTES]; /* peer_identity.h; empty: its default. */
-    char peer_ca[BATON_PATH_BYTES];       /* Of followers that it dials; empty: plain. */
+    char peers_listen[BATON_PATH_BYTES];  /* For agents that pull versions; empty: nowhere. */
+    char peer_ca[BATON_PATH_BYTES];       /* Of followers and peers that it dials; empty: plain. */
     char peer_cert[BATON_PATH_BYTES];
     char peer_key[BATON_PATH_BYTES];
     char hooks_ca[BATON_PATH_BYTES]; /* Of routers' hooks over https; empty: the system's. */

@@ -87,6 +87,11 @@ static const cyaml_schema_field_t listen_tls_fields[] = {
 static const cyaml_schema_field_t metrics_fields[] = { NEED("listen", struct file_metrics, listen),
                                                        CYAML_FIELD_END };
 
+static const cyaml_schema_field_t peers_fields[] = {
+    NEED("listen", struct file_peers, listen), TEXT("advertise", struct file_peers, advertise),
+    CYAML_FIELD_END
+};
+
 static const cyaml_schema_field_t times_fields[] = {
     TEXT("healthInterval", struct file_times, health_interval),
     TEXT("engineLost", struct file_times, engine_lost),
@@ -114,6 +119,7 @@ static const cyaml_schema_field_t agent_fields[] = {
                             listen_tls_fields),
     CYAML_FIELD_MAPPING_PTR("peerTls", CYAML_FLAG_OPTIONAL, struct file_agent, peer_tls,
                             tls_fields),
+    CYAML_FIELD_MAPPING_PTR("peers", CYAML_FLAG_OPTIONAL, struct file_agent, peers, peers_fields),
     CYAML_FIELD_MAPPING_PTR("hooksTls", CYAML_FLAG_OPTIONAL, struct file_agent, hooks_tls,
                             tls_fields),
     NEED("stateDirectory", struct file_agent, state_directory),

@@ -65,6 +65,11 @@ struct file_metrics {
     char *listen;
 };
 
+struct file_peers {
+    char *listen;
+    char *advertise;
+};
+
 struct file_listen_tls {
     char *cert;
     char *key;
@@ -83,7 +88,8 @@ struct file_agent {
     struct file_tls *controller_tls;
     char *listen; /* For the leaders of groups that this agent follows. */
     struct file_listen_tls *listen_tls;
-    struct file_tls *peer_tls; /* How members are dialled. */
+    struct file_tls *peer_tls; /* How members and peers are dialled. */
+    struct file_peers *peers;
     struct file_tls *hooks_tls;
     char *state_directory;
     char *socket;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/shell/exchange.h"
 #include "agent/shell/hook.h"
 #include "agent/shell/janitor.h"
 #include "agent/shell/journal_file.h"
@@ -223,6 +224,31 @@ static void deliver_peer(void *context, struct agent_event *event)
     }
 }
 
+/* Those that come while there is no session wait for it. */
+static void tell_troubles(struct daemon *daemon)
+{
+    struct exchange_trouble trouble;
+    while (daemon->exchange != NULL && link_is_connected(daemon->link) &&
+           exchange_take_trouble(daemon->exchange, &trouble)) {
+        link_send_peer_trouble(daemon->link, &trouble);
+    }
+}
+
+void daemon_on_exchange(void *target, void *argument)
+{
+    (void)argument;
+    tell_troubles(target);
+}
+
+static void take_peer_access(void *context, const void *message)
+{
+    struct daemon *daemon = context;
+    if (daemon->exchange != NULL) {
+        exchange_take_access(daemon->exchange, message);
+        tell_troubles(daemon);
+    }
+}
+
 static void deliver(void *context, struct agent_event *event)
 {
     struct daemon *daemon = context;
@@ -423,7 +449,8 @@ static struct baton_status open_client(struct daemon *daemon)
                                           .user_agent = "baton-agent/" BATON_VERSION };
     struct baton_status st = rpc_client_create(&options, &daemon->client);
     if (baton_ok(&st)) {
-        struct link_options link = { daemon->client, daemon->mailbox, deliver, daemon };
+        struct link_options link = { daemon->client, daemon->mailbox, deliver, take_peer_access,
+                                     daemon };
         daemon->link = link_create(&link);
     }
     return st;
@@ -441,11 +468,27 @@ static struct baton_status open_peers(struct daemon *daemon)
     return st;
 }
 
+/* What passes versions on; it serves once there is something to serve from. */
+static struct baton_status open_exchange(struct daemon *daemon)
+{
+    struct exchange_options options = { daemon->config, daemon->mailbox, daemon_on_exchange };
+    return daemon->config->peers_listen[0] != '\0' ? exchange_create(&options, &daemon->exchange)
+                                                   : baton_status_ok();
+}
+
+static struct baton_status serve_peers(struct daemon *daemon)
+{
+    struct landing_root *versions = daemon->source != NULL ? source_root(daemon->source) : NULL;
+    return daemon->exchange != NULL
+               ? exchange_serve(daemon->exchange, lander_root(daemon->lander), versions)
+               : baton_status_ok();
+}
+
 static struct baton_status open_lander(struct daemon *daemon)
 {
     struct lander_options options = { daemon->config->landing_directory,
                                       daemon->config->core.landing_budget_bytes, daemon->mailbox,
-                                      daemon_on_lander };
+                                      daemon_on_lander, daemon->exchange };
     struct baton_status st = lander_create(&options, &daemon->lander);
     if (baton_ok(&st)) {
         lander_list(daemon->lander, on_landing, daemon);
@@ -491,10 +534,10 @@ static struct baton_status open_source(struct daemon *daemon)
 
 static struct baton_status open_all(struct daemon *daemon)
 {
-    struct baton_status (*const steps[])(struct daemon *) = { open_core,    make_engines_directory,
-                                                              open_client,  open_lander,
-                                                              open_workers, open_source,
-                                                              open_peers };
+    struct baton_status (*const steps[])(
+        struct daemon *) = { open_core,   make_engines_directory, open_client, open_exchange,
+                             open_lander, open_workers,           open_source, serve_peers,
+                             open_peers };
     struct baton_status st = baton_mailbox_create(DAEMON_MAILBOX, &daemon->mailbox);
     for (size_t i = 0; baton_ok(&st) && i < sizeof(steps) / sizeof(steps[0]); i++) {
         st = steps[i](daemon);
@@ -545,7 +588,7 @@ static void drain_mailbox(struct daemon *daemon)
             peer_server_discard(item.argument);
         } else if (item.run == operate_work) {
             operate_discard(item.argument);
-        } else if (item.run != shutdown_work) {
+        } else if (item.run != shutdown_work && item.run != daemon_on_exchange) {
             link_discard(item.argument);
         }
     }
@@ -563,8 +606,10 @@ void daemon_destroy(struct daemon *daemon)
     link_destroy(daemon->link);
     hooks_destroy(daemon->hooks);
     destroy_workers(daemon);
+    exchange_stop(daemon->exchange);
     lander_destroy(daemon->lander);
     source_destroy(daemon->source);
+    exchange_destroy(daemon->exchange);
     rpc_client_destroy(daemon->client);
     drain_mailbox(daemon);
     peer_server_destroy(daemon->peer_server);

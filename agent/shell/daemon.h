@@ -18,6 +18,7 @@
 #include "api/base/status.h"
 
 struct asker;
+struct exchange;
 struct hooks;
 struct janitor;
 struct journal_file;
@@ -61,6 +62,7 @@ struct daemon {
     struct link *link;
     struct peer_links *peer_links;   /* To followers of groups that it leads. */
     struct peer_server *peer_server; /* Null: it follows in no group. */
+    struct exchange *exchange;       /* Null: it passes no versions on. */
     struct lander *lander;
     struct source *source; /* Null: this agent is none. */
     struct hooks *hooks;
@@ -92,5 +94,7 @@ bool daemon_find_group(const struct daemon *daemon, const char *name, uint32_t *
 
 /* Work for the mailbox; arguments are struct worker_event, lander_event and hook_event. */
 baton_mailbox_work_fn daemon_on_worker, daemon_on_lander, daemon_on_hook;
+/* There are troubles with peers to be told of; its argument is null. */
+baton_mailbox_work_fn daemon_on_exchange;
 
 #endif /* daemon.h */

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/shell/exchange.h"
 #include "api/base/bytes.h"
 #include "api/base/clock.h"
+#include "api/base/log.h"
 #include "transport/landing/landing.h"
 #include "transport/model/manifest.h"
 
@@ -20,6 +22,7 @@ struct flight {
     struct lander *lander;
     struct agent_version_goal goal;
     struct agent_source sources[BATON_SOURCES_PER_VERSION_MAX];
+    struct agent_holder holders[BATON_HOLDERS_MAX];
     struct digest digest;
     struct landing_progress progress;
     pthread_t thread;
@@ -76,17 +79,49 @@ static struct baton_status land_from(struct flight *flight, const struct agent_s
     return baton_status_in(st, "from %s:%.160s", source->backend, source->location);
 }
 
-static struct baton_status land(struct flight *flight)
+/* Nobody else could do better. */
+static bool is_final(const struct baton_status *st)
+{
+    return baton_ok(st) || st->code == BATON_CANCELLED || st->reason == BATON_REASON_NO_SPACE;
+}
+
+/* What was counted goes for the next one, which counts what is there already, too. */
+static void count_anew(struct flight *flight)
+{
+    flight->progress.bytes_done = 0;
+    flight->progress.bytes_total = 0;
+    flight->progress.bytes_resumed = 0;
+}
+
+static struct baton_status land_from_sources(struct flight *flight)
 {
     struct baton_status st = baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_NONE,
                                                "the version has no source");
     for (uint32_t i = 0; i < flight->goal.sources_count; i++) {
+        count_anew(flight);
         st = land_from(flight, &flight->sources[i]);
-        if (baton_ok(&st) || st.code == BATON_CANCELLED || st.reason == BATON_REASON_NO_SPACE) {
+        if (is_final(&st)) {
             break;
         }
     }
     return st;
+}
+
+static struct baton_status land(struct flight *flight)
+{
+    struct exchange *exchange = flight->lander->options.exchange;
+    if (exchange == NULL || flight->goal.holders_count == 0) {
+        return land_from_sources(flight);
+    }
+    struct baton_status peers =
+        exchange_pull(exchange, flight->lander->root, &flight->goal, &flight->progress);
+    if (is_final(&peers)) {
+        return peers;
+    }
+    baton_log_status(BATON_LOG_WARN, "landing", "peers did not give it; trying its sources",
+                     &peers);
+    struct baton_status st = land_from_sources(flight);
+    return baton_status_in(st, "%.130s", peers.message);
 }
 
 static struct lander_event *end_of(struct flight *flight, const struct baton_status *st)
@@ -205,6 +240,10 @@ void lander_land(struct lander *lander, const struct agent_version_goal *goal)
     flight->lander = lander;
     flight->goal = *goal;
     memcpy(flight->sources, goal->sources, goal->sources_count * sizeof(*goal->sources));
+    if (goal->holders_count > 0) {
+        memcpy(flight->holders, goal->holders, goal->holders_count * sizeof(*goal->holders));
+    }
+    flight->goal.holders = flight->holders;
     flight->next = lander->flights;
     lander->flights = flight;
     struct baton_status st = baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
@@ -218,6 +257,11 @@ void lander_land(struct lander *lander, const struct agent_version_goal *goal)
         baton_mailbox_post_own(lander->options.mailbox, lander->options.tell, end_of(flight, &st));
         flight->gone = true;
     }
+}
+
+struct landing_root *lander_root(struct lander *lander)
+{
+    return lander->root;
 }
 
 void lander_cancel(struct lander *lander, const char *digest)

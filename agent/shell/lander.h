@@ -1,6 +1,6 @@
 /* lander.h -- brings versions to this node: one thread a landing, a few at a time.
  *
- * Tries a version's sources in order; what came from one is kept for the next.  After a landing it also
+ * Asks the peers that a goal names, then tries the version's sources in order; what came from one is kept for the next.  After a landing it also
  * compares the version's layout with those that the loop names, so that a version which does not fit an
  * engine's model is known before anything is paused.
  *
@@ -13,6 +13,7 @@
 #include "agent/core/event.h"
 #include "api/base/mailbox.h"
 
+struct exchange;
 struct lander;
 struct landing_root;
 
@@ -26,6 +27,7 @@ struct lander_options {
     uint64_t budget_bytes;
     struct baton_mailbox *mailbox;
     baton_mailbox_work_fn *tell;
+    struct exchange *exchange; /* Null: versions come from their sources only. */
 };
 
 BATON_MUST_USE struct baton_status lander_create(const struct lander_options *options,
@@ -35,6 +37,9 @@ void lander_destroy(struct lander *lander);
 
 /* Starts a landing; its end comes as DONE or FAILED.  A second one of the same digest is ignored. */
 void lander_land(struct lander *lander, const struct agent_version_goal *goal);
+/* What peers are served from; the lander's. */
+struct landing_root *lander_root(struct lander *lander);
+
 void lander_cancel(struct lander *lander, const char *digest);
 /* Deletes a landed version, on a thread: large ones take a while.  A landing of it waits for that. */
 void lander_drop(struct lander *lander, const char *digest);

@@ -79,6 +79,13 @@ static void take_message(struct link *link, const struct news *news)
 {
     struct link_memory memory = { .count = 0 };
     struct agent_event event = { .kind = AGENT_EVENT_TIMER };
+    const void *access = link_peer_access(news->message);
+    if (access != NULL) {
+        if (link->options.peer_access != NULL) {
+            link->options.peer_access(link->options.context, access);
+        }
+        return;
+    }
     struct baton_status st = link_event_from(news->message, &event, &memory);
     if (baton_ok(&st)) {
         if (!link->connected) {
@@ -244,6 +251,11 @@ void link_send_report(struct link *link, const struct agent_report *report)
         send_up(link, link_report(report, first));
         first += LINK_OUTCOMES_MAX;
     } while (first < report->outcomes_count);
+}
+
+void link_send_peer_trouble(struct link *link, const struct exchange_trouble *trouble)
+{
+    send_up(link, link_peer_trouble(trouble));
 }
 
 struct link *link_create(const struct link_options *options)

@@ -13,6 +13,7 @@
 #include "agent/core/action.h"
 #include "api/base/mailbox.h"
 
+struct exchange_trouble;
 struct link;
 struct rpc_client;
 
@@ -20,6 +21,8 @@ struct link_options {
     struct rpc_client *client;
     struct baton_mailbox *mailbox;
     void (*deliver)(void *context, struct agent_event *event); /* On the loop's thread. */
+    /* Takes a baton.v1.PeerAccess; null: it means nothing here. */
+    void (*peer_access)(void *context, const void *message);
     void *context;
 };
 
@@ -42,5 +45,6 @@ void link_send_hello(struct link *link, const struct agent_hello *hello);
 void link_send_ack(struct link *link, uint64_t revision);
 void link_send_nack(struct link *link, uint64_t revision, const char *message);
 void link_send_report(struct link *link, const struct agent_report *report);
+void link_send_peer_trouble(struct link *link, const struct exchange_trouble *trouble);
 
 #endif /* link.h */

@@ -9,9 +9,12 @@
 #include "api/base/status.h"
 
 enum {
-    LINK_BLOCKS_MAX = 3 * BATON_GROUPS_PER_AGENT_MAX + 8, /* Target, stage and restore. */
+    LINK_BLOCKS_MAX =
+        6 * BATON_GROUPS_PER_AGENT_MAX + 8, /* Sources and holders of target, stage and restore. */
     LINK_OUTCOMES_MAX = BATON_GROUPS_PER_AGENT_MAX, /* The controller takes so many at once. */
 };
+
+struct exchange_trouble;
 
 struct link_memory {
     void *blocks[LINK_BLOCKS_MAX];
@@ -34,9 +37,13 @@ void *link_engine_message(const char *group, const struct agent_engine_report *e
 void *link_ticket_message(const struct agent_ticket *ticket, void *root);
 void *link_goal_message(const struct agent_version_goal *goal, void *root);
 
+/* What is for the shell alone, as a baton.v1.PeerAccess; null: the response is something else. */
+const void *link_peer_access(const void *response);
+
 /* SessionRequests. */
 void *link_hello(const struct agent_hello *hello);
 void *link_ack(uint64_t revision);
+void *link_peer_trouble(const struct exchange_trouble *trouble);
 void *link_nack(uint64_t revision, const char *message);
 /* With the outcomes from 'first' on, at most LINK_OUTCOMES_MAX of them; the rest of the report goes with
  * the first ones. */

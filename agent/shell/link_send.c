@@ -1,6 +1,7 @@
 /* link_send.c -- the core's reports as messages; see link_message.h. */
 #include "agent/shell/link_message.h"
 
+#include "agent/shell/exchange.h"
 #include "api/base/clock.h"
 #include "api/wire/wire.h"
 #include "baton/v1/agent_session.pb-c.h"
@@ -268,6 +269,7 @@ void *link_hello(const struct agent_hello *hello)
     message->highest_epoch = epoch_message(hello->highest_epoch, request);
     message->address = baton_wire_textf(request, "%.*s", BATON_TEXT_BYTES - 1, hello->address);
     message->landing_budget_bytes = hello->landing_budget_bytes;
+    message->peer_address = baton_wire_text(request, hello->peer_address);
     message->n_groups = hello->groups_count;
     message->groups = groups_message(hello->groups, hello->groups_count, request);
     fill_floors(hello, message, request);
@@ -280,6 +282,24 @@ void *link_ack(uint64_t revision)
     request->message_case = BATON__V1__SESSION_REQUEST__MESSAGE_ACK;
     request->ack = baton_wire_part(request, &baton__v1__ack__descriptor);
     request->ack->revision = revision;
+    return request;
+}
+
+void *link_peer_trouble(const struct exchange_trouble *trouble)
+{
+    Baton__V1__SessionRequest *request = new_request();
+    Baton__V1__PeerTrouble *message =
+        baton_wire_part(request, &baton__v1__peer_trouble__descriptor);
+    request->message_case = BATON__V1__SESSION_REQUEST__MESSAGE_PEER_TROUBLE;
+    request->peer_trouble = message;
+    message->kind = trouble->poisoned ? BATON__V1__PEER_TROUBLE_KIND__PEER_TROUBLE_KIND_POISONED
+                                      : BATON__V1__PEER_TROUBLE_KIND__PEER_TROUBLE_KIND_REFUSED;
+    message->peer = baton_wire_text(request, trouble->peer);
+    message->identity = baton_wire_text(request, trouble->identity);
+    message->address = baton_wire_text(request, trouble->address);
+    message->digest = baton_wire_text(request, trouble->digest);
+    message->message = baton_wire_text(request, trouble->message);
+    message->count = trouble->count;
     return request;
 }
 

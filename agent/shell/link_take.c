@@ -55,6 +55,27 @@ static struct baton_status welcome_from(const Baton__V1__Welcome *from, struct a
     return baton_status_ok();
 }
 
+static struct baton_status holders_from(const Baton__V1__VersionGoal *from,
+                                        struct agent_version_goal *out, struct link_memory *memory)
+{
+    if (from->n_holders > BATON_HOLDERS_MAX) {
+        return message_bad("holders", "too many");
+    }
+    struct agent_holder *holders = link_memory_take(memory, from->n_holders, sizeof(*holders));
+    struct baton_status st = baton_status_ok();
+    out->holders = holders;
+    out->holders_count = (uint32_t)from->n_holders;
+    for (size_t i = 0; baton_ok(&st) && i < from->n_holders; i++) {
+        const struct text_row rows[] = {
+            TEXT("holders.agent", holders[i].agent, from->holders[i]->agent),
+            TEXT("holders.address", holders[i].address, from->holders[i]->address),
+        };
+        holders[i].last = from->holders[i]->last;
+        st = COPY_TEXTS(rows);
+    }
+    return st;
+}
+
 struct baton_status link_goal_from(const void *message, struct agent_version_goal *out,
                                    struct link_memory *memory)
 {
@@ -81,7 +102,7 @@ struct baton_status link_goal_from(const void *message, struct agent_version_goa
         };
         st = COPY_TEXTS(source);
     }
-    return st;
+    return baton_ok(&st) ? holders_from(from, out, memory) : st;
 }
 
 static struct baton_status group_goal_from(const Baton__V1__GroupGoal *from,
@@ -280,6 +301,13 @@ static void barrier_from(const Baton__V1__BarrierOrder *from, struct agent_event
     out->barrier.word = (enum agent_barrier_word)from->word;
 }
 
+const void *link_peer_access(const void *response)
+{
+    const Baton__V1__SessionResponse *message = response;
+    bool is_it = message->message_case == BATON__V1__SESSION_RESPONSE__MESSAGE_PEER_ACCESS;
+    return is_it ? message->peer_access : NULL;
+}
+
 struct baton_status link_event_from(const void *response, struct agent_event *out,
                                     struct link_memory *memory)
 {
@@ -304,6 +332,7 @@ struct baton_status link_event_from(const void *response, struct agent_event *ou
     case BATON__V1__SESSION_RESPONSE__MESSAGE_BARRIER:
         barrier_from(message->barrier, out);
         return baton_status_ok();
+    case BATON__V1__SESSION_RESPONSE__MESSAGE_PEER_ACCESS: /* Never for the core. */
     case BATON__V1__SESSION_RESPONSE__MESSAGE__NOT_SET:
     case _BATON__V1__SESSION_RESPONSE__MESSAGE__CASE_IS_INT_SIZE: break;
     }

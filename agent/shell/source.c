@@ -146,6 +146,11 @@ static void init_waiting(struct source *source)
     (void)pthread_condattr_destroy(&attributes);
 }
 
+struct landing_root *source_root(struct source *source)
+{
+    return source->root;
+}
+
 struct baton_status source_create(const struct source_options *options, struct source **out)
 {
     struct source *source = calloc(1, sizeof(*source));

@@ -25,6 +25,7 @@
 #include "api/base/status.h"
 
 struct digest;
+struct landing_root;
 struct rpc_client;
 struct source;
 
@@ -47,6 +48,9 @@ BATON_MUST_USE struct baton_status source_create(const struct source_options *op
                                                  struct source **out);
 /* After the local server is gone.  Null is fine. */
 void source_destroy(struct source *source);
+
+/* What peers are served from; the source's. */
+struct landing_root *source_root(struct source *source);
 
 /* The functions for local_server_create(). */
 struct local_sink source_sink(struct source *source);

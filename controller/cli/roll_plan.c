@@ -108,12 +108,18 @@ static void plan_message(const void *item, char *out)
     CELL(out, "%.150s", ((const Baton__V1__PlanGroup *)item)->blocked_message);
 }
 
+static void plan_route(const void *item, char *out)
+{
+    CELL(out, "%.150s", ((const Baton__V1__PlanGroup *)item)->route);
+}
+
 static const struct cli_column columns[] = {
     { "WAVE", false, plan_wave },          { "GROUP", false, plan_group },
     { "FROM", false, plan_from },          { "MEMORY", false, plan_memory },
     { "RESTORE", false, plan_restore },    { "MODE", false, plan_mode },
     { "PAUSE", false, plan_pause },        { "STAGE", false, plan_stage },
     { "WILL BLOCK", false, plan_blocked }, { "WHY", true, plan_message },
+    { "BYTES COME", true, plan_route },
 };
 
 static const struct cli_kind plan_kind = { .plural = "groups",

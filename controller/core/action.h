@@ -54,6 +54,18 @@ struct welcome {
     size_t floors_count;
 };
 
+/* An agent that serves a version to its peers. */
+struct holder {
+    const char *agent;
+    const char *address;
+    bool last; /* It reads from the source that all share: only while no other can give it. */
+};
+
+struct holders {
+    struct holder items[BATON_HOLDERS_MAX];
+    uint32_t count;
+};
+
 struct group_goal {
     const char *group;
     const char *model;
@@ -62,6 +74,9 @@ struct group_goal {
     /* What it serves, to be kept landed so that a failed swap can be undone (rule 7); null: it is
      * the target, or no version of ours. */
     const struct version_record *restore;
+    struct holders target_holders; /* Whom to pull each of them from; none: from its sources. */
+    struct holders stage_holders;
+    struct holders restore_holders;
     uint64_t owner_term;
     bool drain; /* The gate is to be shut, and to stay so. */
     bool sleep; /* Its engines are to sleep, behind shut gates. */

@@ -186,6 +186,7 @@ struct agent {
     uint64_t seen_wall_ns;
     uint64_t landing_used_bytes;
     uint64_t landing_budget_bytes;
+    char peer_address[BATON_ADDRESS_BYTES]; /* Of this session; empty: it serves no peers. */
     uint32_t landed_count;
     char (*landed)[BATON_DIGEST_TEXT_BYTES];
     /* Since when each of them is of no version of ours, in this session; 0: it is. */
@@ -644,6 +645,8 @@ void order_key_write_name(char out[ORDER_KEY_BYTES], const char *model, const ch
 /* --- goals.c --- */
 /* Renders the goals of 'agent' into 'out'; false if they are the last ones sent. */
 bool goals_render(struct controller *core, struct agent *agent, struct goals *out);
+bool agent_is_source(const struct agent *agent, const struct version *version);
+
 /* Whether a version's bytes are needed by 'agent'. */
 bool goals_keep(const struct controller *core, const struct agent *agent,
                 const struct version *version);

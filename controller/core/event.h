@@ -121,6 +121,7 @@ struct session_hello {
     struct epoch highest_epoch;
     const char *address;
     uint64_t landing_budget_bytes;
+    const char *peer_address; /* Where it serves versions to other agents; empty: it does not. */
     const struct group_report *groups;
     size_t groups_count;
     const struct seq_floor *floors;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "controller/core/fleet.h"
+#include "controller/core/holders.h"
 #include "controller/core/text.h"
 
 enum { NEWEST_KEPT = 2 };
@@ -48,7 +49,7 @@ static bool group_keeps(const struct controller *core, const struct model *model
            seq == group_committed(group) || group_stage(core, model, group) == version;
 }
 
-static bool is_source(const struct agent *agent, const struct version *version)
+bool agent_is_source(const struct agent *agent, const struct version *version)
 {
     for (uint32_t i = 0; i < version->r.sources_count; i++) {
         if (strcmp(version->r.sources[i].agent, agent->r.name) == 0) {
@@ -83,7 +84,7 @@ bool goals_keep(const struct controller *core, const struct agent *agent,
             return true;
         }
     }
-    return is_source(agent, version) &&
+    return agent_is_source(agent, version) &&
            (version->r.pinned || any_group_keeps(core, model, version));
 }
 
@@ -130,6 +131,19 @@ static const struct version *restore_of(const struct controller *core, const str
     return ours && serves != target && group_is_available(group) ? serves : NULL;
 }
 
+static void render_holders(const struct controller *core, const struct agent *agent,
+                           const struct version *const versions[3], struct group_goal *goal)
+{
+    struct holders *const out[3] = { &goal->target_holders, &goal->stage_holders,
+                                     &goal->restore_holders };
+    for (size_t i = 0; i < 3; i++) {
+        out[i]->count = 0;
+        if (versions[i] != NULL) {
+            holders_of(core, agent, versions[i], out[i]);
+        }
+    }
+}
+
 static size_t render_groups(const struct controller *core, const struct agent *agent,
                             struct group_goal *out)
 {
@@ -157,8 +171,18 @@ static size_t render_groups(const struct controller *core, const struct agent *a
         goal->target = target == NULL ? NULL : &target->r;
         goal->restore = restore == NULL ? NULL : &restore->r;
         goal->stage = stage == NULL ? NULL : &stage->r;
+        render_holders(core, agent, (const struct version *const[3]){ target, stage, restore },
+                       goal);
     }
     return count;
+}
+
+static void print_holders(struct fingerprint *print, const struct holders *holders)
+{
+    for (uint32_t i = 0; i < holders->count; i++) {
+        fingerprint_add_text(print, holders->items[i].agent);
+        fingerprint_add_text(print, holders->items[i].address);
+    }
 }
 
 static uint64_t print_goals(const struct goals *goals)
@@ -174,6 +198,9 @@ static uint64_t print_goals(const struct goals *goals)
         fingerprint_add_number(&print, goal->drain);
         fingerprint_add_number(&print, goal->sleep);
         fingerprint_add_number(&print, goal->sleep_drain_ms);
+        print_holders(&print, &goal->target_holders);
+        print_holders(&print, &goal->stage_holders);
+        print_holders(&print, &goal->restore_holders);
     }
     for (size_t i = 0; i < goals->droppable_count; i++) {
         fingerprint_add_text(&print, goals->droppable[i]);

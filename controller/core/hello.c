@@ -7,6 +7,7 @@
 
 #include "api/base/mutant.h"
 #include "controller/core/fleet.h"
+#include "controller/core/holders.h"
 #include "controller/core/text.h"
 
 static struct baton_status refuse(enum baton_code code, enum baton_reason reason, const char *agent,
@@ -229,6 +230,7 @@ static void replace_session(struct controller *core, struct agent *agent,
     agent->heard_ns = core->now_ns;
     agent->seen_wall_ns = core->wall_ns;
     agent->landing_budget_bytes = hello->landing_budget_bytes;
+    text_copy(agent->peer_address, sizeof(agent->peer_address), hello->peer_address);
     agent->landed_count = 0; /* Its first report tells. */
     goals_touch(core, agent);
     agent->goals_print = 0;
@@ -367,6 +369,7 @@ static void accept(struct controller *core, const struct session_hello *hello)
     }
     take_floors(core, agent, hello);
     take_groups(core, agent, hello);
+    holders_note(core, agent);
     core->out.welcome = agent;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "controller/core/core.h"
+#include "controller/core/holders.h"
 
 /* Members that say where in the roll the next group comes. */
 struct walk {
@@ -116,6 +117,7 @@ static void fill_group(const struct controller *core, const struct model *model,
                      ? POLICY_MODE_LIVE
                      : POLICY_MODE_PAUSE;
     fill_times(model, group, item);
+    holders_explain(core, agent_find(core, group->r.agent), version, item->route);
     if (!group_is_on(core, group, version->r.seq)) {
         fill_blocked(core, model, group, item);
     }

@@ -183,6 +183,7 @@ struct plan_group {
     uint64_t stage_ns;       /* 0: unknown. */
     bool estimated_by_model; /* It never swapped: the model's median. */
     enum policy_mode mode;
+    char route[BATON_TEXT_BYTES]; /* How the bytes come to its agent, and why so. */
 };
 
 struct plan_request {

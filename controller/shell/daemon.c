@@ -11,6 +11,7 @@
 #include "api/base/log.h"
 #include "api/base/random.h"
 #include "controller/shell/endpoints.h"
+#include "controller/shell/grants.h"
 #include "controller/shell/perform.h"
 #include "controller/shell/prometheus.h"
 #include "controller/shell/routes.h"
@@ -442,6 +443,7 @@ struct baton_status daemon_create(const struct daemon_options *options, struct d
         st = store_open(options->store_address, baton_clock_wall_ns(), &daemon->store);
     }
     if (baton_ok(&st)) {
+        daemon->grants = grants_create();
         st = audit_create(options->audit, &daemon->audit);
     }
     if (baton_ok(&st)) {
@@ -482,6 +484,7 @@ void daemon_destroy(struct daemon *daemon)
     while (daemon->mailbox != NULL && baton_mailbox_take(daemon->mailbox, 0, &item)) {
         item.run(daemon, item.argument);
     }
+    grants_destroy(daemon->grants);
     audit_destroy(daemon->audit); /* After the last call that it answers. */
     rpc_server_destroy(daemon->server);
     store_close(daemon->store);
@@ -493,6 +496,9 @@ void daemon_destroy(struct daemon *daemon)
     rates_destroy(daemon->rates);
     free(daemon->batch);
     free(daemon->late_rolls);
+    for (uint32_t i = 0; i < daemon->sessions_places; i++) {
+        grants_forget(&daemon->sessions[i]);
+    }
     free(daemon->sessions);
     free(daemon->past);
     free(daemon);

@@ -29,7 +29,9 @@
 #include "controller/store/store.h"
 
 struct daemon;
+struct grants;
 struct pending;
+struct session_grants;
 
 /* Turns the core's answer into the call's reply; null members of the routes take the default, which
  * renders the object. */
@@ -52,7 +54,9 @@ struct session {
     struct rpc_call *call; /* Referenced. */
     bool open;             /* Nothing is sent to a closed one. */
     char agent[BATON_NAME_BYTES];
-    uint32_t next_free; /* Of a free place: the next one. */
+    bool serves_peers;             /* It said where; only then it is told of peers. */
+    struct session_grants *grants; /* grants.c; null: none. */
+    uint32_t next_free;            /* Of a free place: the next one. */
 };
 
 /* One watch: of a kind, perhaps of one name. */
@@ -111,6 +115,7 @@ struct daemon {
     struct stats *stats;
     struct metrics *metrics; /* Null: nobody may ask. */
     struct audit *audit;     /* Null: none is kept. */
+    struct grants *grants;
     struct baton_mailbox *mailbox;
     struct rpc_server *server;
     struct store *store;

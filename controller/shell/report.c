@@ -250,6 +250,7 @@ struct baton_status report_from_hello(const Baton__V1__Hello *hello, struct sess
     out->highest_epoch = epoch_of(hello->highest_epoch);
     out->address = hello->address;
     out->landing_budget_bytes = hello->landing_budget_bytes;
+    out->peer_address = hello->peer_address;
     out->groups_count = hello->n_groups;
     struct baton_status st = groups_from(hello->groups, hello->n_groups, &out->groups, memory);
     return baton_ok(&st) ? floors_from(hello, out, memory) : st;

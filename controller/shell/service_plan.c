@@ -8,7 +8,7 @@
 #include "controller/shell/service.h"
 
 enum { PLAN_GROUPS_IN_FULL = 1024, PLAN_GROUPS_MAX = 6900 };
-_Static_assert(PLAN_GROUPS_IN_FULL * 450 < BATON_MESSAGE_BYTES_MAX, "a plan is one message");
+_Static_assert(PLAN_GROUPS_IN_FULL * 710 < BATON_MESSAGE_BYTES_MAX, "a plan is one message");
 _Static_assert(PLAN_GROUPS_MAX * 150 < BATON_MESSAGE_BYTES_MAX, "the largest one, too");
 
 SERVICE_HANDLER(serve_rolls_plan, Baton__V1__PlanRollRequest)
@@ -41,6 +41,7 @@ static Baton__V1__PlanGroup *render_group_plan(const struct plan_group *group, b
     message->stage = render_measured(root, group->stage_ns);
     message->estimated_by_model = group->estimated_by_model;
     message->mode = baton_wire_text(root, render_mode(group->mode));
+    message->route = baton_wire_text(root, brief ? "" : group->route);
     return message;
 }
 

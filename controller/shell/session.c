@@ -8,9 +8,11 @@
 #include "api/wire/wire.h"
 #include "baton/v1/agent_session.pb-c.h"
 #include "controller/shell/daemon.h"
+#include "controller/shell/grants.h"
 #include "controller/shell/render.h"
 #include "controller/shell/report.h"
 #include "controller/shell/service.h"
+#include "controller/shell/session_peers.h"
 #include "controller/shell/standby.h"
 
 /* A message on its way from an RPC thread to the loop. */
@@ -68,6 +70,7 @@ static struct session *add_session(struct daemon *daemon, struct rpc_call *call)
 static void remove_session(struct daemon *daemon, struct session *session)
 {
     rpc_call_unref(session->call);
+    grants_forget(session);
     *session = (struct session){ .next_free = daemon->sessions_free };
     daemon->sessions_free = (uint32_t)(session - daemon->sessions);
 }
@@ -92,6 +95,7 @@ static void take_hello(struct daemon *daemon, struct rpc_call *call, const Baton
     if (baton_ok(&st)) {
         (void)baton_text_copy(session->agent, sizeof(session->agent), hello->agent);
         event.body.hello.session = session->id;
+        session->serves_peers = hello->peer_address[0] != '\0';
         daemon_step(daemon, &event);
     } else {
         session->open = false;
@@ -130,6 +134,7 @@ static void take_report(struct daemon *daemon, struct session *session,
     if (baton_ok(&st)) {
         event.body.report.session = session->id;
         event.more = has_more(daemon);
+        grants_renew(daemon, session);
         daemon_step(daemon, &event);
     } else {
         session->open = false;
@@ -173,6 +178,9 @@ static void take_message(struct daemon *daemon, struct rpc_call *call,
         break;
     case BATON__V1__SESSION_REQUEST__MESSAGE_REPORT:
         take_report(daemon, session, message->report);
+        break;
+    case BATON__V1__SESSION_REQUEST__MESSAGE_PEER_TROUBLE:
+        session_take_peer_trouble(daemon, session, message->peer_trouble);
         break;
     case BATON__V1__SESSION_REQUEST__MESSAGE_HELLO:
     case BATON__V1__SESSION_REQUEST__MESSAGE__NOT_SET:
@@ -252,13 +260,26 @@ void serve_session(struct rpc_call *call, const void *request, void *context)
 
 /* --- down --- */
 
-static Baton__V1__VersionGoal *render_goal(const struct version_record *version, void *root)
+static Baton__V1__VersionGoal *render_goal(const struct version_record *version,
+                                           const struct holders *holders, void *root)
 {
+    if (version == NULL) {
+        return NULL;
+    }
     Baton__V1__VersionGoal *goal = baton_wire_part(root, &baton__v1__version_goal__descriptor);
     goal->seq = version->seq;
     goal->digest = baton_wire_text(root, version->digest);
     goal->bytes = version->bytes;
     goal->uid = baton_wire_text(root, version->uid);
+    goal->n_holders = holders->count;
+    goal->holders = baton_wire_take(root, holders->count, sizeof(*goal->holders));
+    for (uint32_t i = 0; i < holders->count; i++) {
+        Baton__V1__Holder *holder = baton_wire_part(root, &baton__v1__holder__descriptor);
+        holder->agent = baton_wire_text(root, holders->items[i].agent);
+        holder->address = baton_wire_text(root, holders->items[i].address);
+        holder->last = holders->items[i].last;
+        goal->holders[i] = holder;
+    }
     goal->n_sources = version->sources_count;
     goal->sources = baton_wire_take(root, version->sources_count, sizeof(*goal->sources));
     for (uint32_t i = 0; i < version->sources_count; i++) {
@@ -272,9 +293,9 @@ static Baton__V1__GroupGoal *render_group_goal(const struct group_goal *goal, vo
     Baton__V1__GroupGoal *message = baton_wire_part(root, &baton__v1__group_goal__descriptor);
     message->group = baton_wire_text(root, goal->group);
     message->model = baton_wire_text(root, goal->model);
-    message->target = goal->target != NULL ? render_goal(goal->target, root) : NULL;
-    message->stage = goal->stage != NULL ? render_goal(goal->stage, root) : NULL;
-    message->restore = goal->restore != NULL ? render_goal(goal->restore, root) : NULL;
+    message->target = render_goal(goal->target, &goal->target_holders, root);
+    message->stage = render_goal(goal->stage, &goal->stage_holders, root);
+    message->restore = render_goal(goal->restore, &goal->restore_holders, root);
     message->owner_term = goal->owner_term;
     message->drain = goal->drain;
     message->sleep = goal->sleep;
@@ -372,11 +393,17 @@ void session_deliver(struct daemon *daemon, const struct action_send *send)
     if (session == NULL || !session->open || !standby_may_act(daemon)) {
         return;
     }
+    if (send->kind == SEND_GOALS) {
+        grants_send(daemon, session, &send->message.goals);
+    }
     Baton__V1__SessionResponse *response = baton_wire_new(&baton__v1__session_response__descriptor);
     fill_response(send, response);
     struct baton_status st = rpc_send(session->call, response);
     baton_wire_free(response);
     session->open = baton_ok(&st); /* A cut stream ends by itself; the agent restates. */
+    if (session->open && send->kind == SEND_WELCOME) {
+        grants_send_keys(daemon, session);
+    }
 }
 
 void session_finish(struct daemon *daemon, uint64_t id, const struct baton_status *status)

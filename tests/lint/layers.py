@@ -21,6 +21,8 @@ TRANSPORT = "transport"
 DELTA = "transport/delta"
 QUANT = "transport/quant"
 CUDA = "transport/cuda"
+CAPABILITY = "transport/capability"
+P2P = "transport/p2p"
 
 # Longest prefix wins.
 MAY_INCLUDE = {
@@ -39,14 +41,16 @@ MAY_INCLUDE = {
     # Boxes are made from a plan's copies.
     CUDA: [BASE, MODEL, LAYOUT],
     LAYOUT_FILE: [BASE, CONFIG, MODEL, LAYOUT],
+    CAPABILITY: [BASE, MODEL],
+    P2P: [BASE, MODEL, TRANSPORT, CAPABILITY],
     "controller/core": [BASE, MODEL],
     "controller/store": [BASE, MODEL, "controller/core"],
-    "controller/shell": [BASE, CONFIG, HTTP, METRICS, WIRE, RPC, MODEL, "controller/core", "controller/store"],
+    "controller/shell": [BASE, CONFIG, HTTP, METRICS, WIRE, RPC, MODEL, CAPABILITY, "controller/core", "controller/store"],
     # The store: to back it up, restore and check it where no controller runs.
     "controller/cli": [BASE, CONFIG, WIRE, RPC, CLIENT, LAYOUT, LAYOUT_FILE, DELTA, "controller/store"],
     "agent/core": [BASE, MODEL],
     "agent/engine": [BASE, HTTP],
-    "agent/shell": [BASE, CONFIG, HTTP, METRICS, WIRE, RPC, CLIENT, TRANSPORT, MODEL, "agent/core", "agent/engine"],
+    "agent/shell": [BASE, CONFIG, HTTP, METRICS, WIRE, RPC, CLIENT, TRANSPORT, MODEL, CAPABILITY, P2P, "agent/core", "agent/engine"],
 }
 
 # Foreign libraries, each in one folder (tests aside).
@@ -58,7 +62,7 @@ FOREIGN = {
     "microhttpd.h": [METRICS],
     "cyaml/": [CONFIG],
     "yaml.h": [CONFIG],
-    "openssl/": [RPC, "controller/cli"],
+    "openssl/": [RPC, "controller/cli", CAPABILITY, P2P],
     "zstd.h": [DELTA],
     "zlib.h": [DELTA],
     "cuda": ["transport/"],

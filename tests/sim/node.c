@@ -161,6 +161,8 @@ void node_init(struct world *world, uint32_t index)
     baton_assert(node->journal != NULL);
     (void)snprintf(node->config.agent, sizeof(node->config.agent), "a%u", index);
     (void)snprintf(node->config.software, sizeof(node->config.software), "sim");
+    (void)snprintf(node->config.peer_address, sizeof(node->config.peer_address), "node%u:7072",
+                   index);
     node->config.landing_budget_bytes = 1 << 30;
     node->config.recreate_attempts = 1000;
     node->config.groups = node->groups_config;

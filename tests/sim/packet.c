@@ -119,6 +119,7 @@ struct packet *packet_of_hello(const struct agent_hello *hello)
     out->journal_incarnation = keep(packet, hello->journal_incarnation);
     out->highest_epoch = (struct epoch){ hello->highest_epoch.generation, hello->highest_epoch.n };
     out->address = keep(packet, hello->address);
+    out->peer_address = keep(packet, hello->peer_address);
     out->landing_budget_bytes = hello->landing_budget_bytes;
     out->groups = groups_up(packet, hello->groups, hello->groups_count);
     out->groups_count = hello->groups_count;
@@ -243,8 +244,21 @@ static struct agent_epoch epoch_down(struct epoch epoch)
     return (struct agent_epoch){ epoch.generation, epoch.n };
 }
 
-static void version_down(struct packet *packet, const struct version_record *from,
+static void holders_down(struct packet *packet, const struct holders *from,
                          struct agent_version_goal *out)
+{
+    struct agent_holder *holders = take(packet, from->count, sizeof(*holders));
+    out->holders = holders;
+    out->holders_count = from->count;
+    for (uint32_t i = 0; i < from->count; i++) {
+        COPY(holders[i].agent, from->items[i].agent);
+        COPY(holders[i].address, from->items[i].address);
+        holders[i].last = from->items[i].last;
+    }
+}
+
+static void version_down(struct packet *packet, const struct version_record *from,
+                         const struct holders *holders, struct agent_version_goal *out)
 {
     if (from == NULL) {
         return;
@@ -256,6 +270,7 @@ static void version_down(struct packet *packet, const struct version_record *fro
     out->bytes = from->bytes;
     out->sources = sources;
     out->sources_count = from->sources_count;
+    holders_down(packet, holders, out);
     for (uint32_t i = 0; i < from->sources_count; i++) {
         COPY(sources[i].backend, from->sources[i].backend);
         COPY(sources[i].location, from->sources[i].location);
@@ -275,9 +290,10 @@ static void goals_down(struct packet *packet, const struct goals *from)
         groups[i].drain = from->groups[i].drain;
         groups[i].sleep = from->groups[i].sleep;
         groups[i].sleep_drain_ns = from->groups[i].sleep_drain_ms * MS;
-        version_down(packet, from->groups[i].target, &groups[i].target);
-        version_down(packet, from->groups[i].stage, &groups[i].stage);
-        version_down(packet, from->groups[i].restore, &groups[i].restore);
+        const struct group_goal *goal = &from->groups[i];
+        version_down(packet, goal->target, &goal->target_holders, &groups[i].target);
+        version_down(packet, goal->stage, &goal->stage_holders, &groups[i].stage);
+        version_down(packet, goal->restore, &goal->restore_holders, &groups[i].restore);
     }
     if (from->droppable_count > 0) {
         memcpy(droppable, from->droppable, from->droppable_count * sizeof(*droppable));

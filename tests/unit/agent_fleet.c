@@ -97,6 +97,7 @@ static const struct agent_version_goal *keep_goal(struct fleet_message *message,
     message->goals[i] = *goal;
     memcpy(message->sources[i], goal->sources, goal->sources_count * sizeof *goal->sources);
     message->goals[i].sources = message->sources[i];
+    message->goals[i].holders_count = 0; /* The wire between agents has none. */
     return &message->goals[i];
 }
 

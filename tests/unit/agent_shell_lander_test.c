@@ -56,7 +56,7 @@ static void open_world(struct world *world)
     manifest_destroy(manifest);
     st = baton_mailbox_create(16, &world->mailbox);
     cr_assert(baton_ok(&st));
-    struct lander_options options = { world->landing_dir, 0, world->mailbox, on_lander };
+    struct lander_options options = { world->landing_dir, 0, world->mailbox, on_lander, NULL };
     st = lander_create(&options, &world->lander);
     cr_assert(baton_ok(&st), "%s", st.message);
 }

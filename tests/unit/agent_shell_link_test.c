@@ -281,7 +281,7 @@ Test(agent_shell_link, the_session_is_with_the_leader)
     cr_assert(baton_ok(&st));
     st = baton_mailbox_create(64, &mailbox);
     cr_assert(baton_ok(&st));
-    struct link_options link_options = { client, mailbox, ignore, NULL };
+    struct link_options link_options = { client, mailbox, ignore, NULL, NULL };
     struct link *link = link_create(&link_options);
     link_open(link);
     while (atomic_load(&leader.open) == NULL) { /* Patience is the test program's. */
@@ -319,7 +319,7 @@ Test(agent_shell_link, end_is_told_only_by_link_run)
     cr_assert(baton_ok(&st));
     st = baton_mailbox_create(64, &mailbox);
     cr_assert(baton_ok(&st));
-    struct link_options link_options = { client, mailbox, hear, &heard };
+    struct link_options link_options = { client, mailbox, hear, NULL, &heard };
     struct link *link = link_create(&link_options);
     cr_assert_eq(link_deadline_ns(link), UINT64_MAX);
     link_open(link);

@@ -101,7 +101,7 @@ Test(agent_shell_peer, commands_round_trip)
 Test(agent_shell_peer, a_heartbeat_says_what_to_land)
 {
     struct agent_source sources[2] = { { "file", "/v/1", "a0" }, { "file", "/v/2", "a1" } };
-    struct agent_version_goal goal = { { 2, "22" }, "uid", 99, sources, 2 };
+    struct agent_version_goal goal = { { 2, "22" }, "uid", 99, sources, 2, NULL, 0 };
     struct agent_peer_command sent = command_of(AGENT_PEER_WATCH);
     struct agent_peer_command got;
     struct link_memory memory = { .count = 0 };

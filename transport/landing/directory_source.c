@@ -38,7 +38,7 @@ void directory_source_close(struct directory_source *source)
 struct origin directory_source_origin(const struct directory_source *source, uint64_t timeout_ns)
 {
     struct landing_source file = { "file", source->config, { NULL, 0 } };
-    return (struct origin){ file, timeout_ns };
+    return (struct origin){ .source = file, .timeout_ns = timeout_ns };
 }
 
 void directory_source_place(const struct directory_source *source, struct job *job, size_t origin)

@@ -21,6 +21,7 @@
 
 enum { JOB_ORIGINS_MAX = 4, JOB_ORIGIN_BASE = 3 };
 
+struct holding;
 struct survey;
 
 struct job_item {
@@ -62,7 +63,8 @@ struct job {
     const struct digest *chunks_expected; /* From a bound sidecar, or null. */
     int ledger_fd;
 
-    struct survey *survey; /* Null: nobody asked for it. */
+    struct survey *survey;   /* Null: nobody asked for it. */
+    struct holding *holding; /* What peers get meanwhile; null: nothing. */
     struct origin origins[JOB_ORIGINS_MAX];
     struct landing_progress *progress; /* Never null: 'own_progress' stands in. */
     struct landing_progress own_progress;
@@ -89,6 +91,16 @@ BATON_MUST_USE struct baton_status job_seal(struct job *job, struct digest *out)
 
 /* True if a job that failed so may go on later from what it has. */
 bool job_can_resume(const struct job *job, const struct baton_status *failure);
+
+/* --- Between the verbs --- */
+
+/* The job fills digests into its manifest, so it gets a copy of the caller's. */
+BATON_MUST_USE struct baton_status job_copy_manifest(const struct manifest *manifest,
+                                                     struct manifest **out);
+/* Every item must have the digest that the manifest says. */
+void job_expect_digests(struct job *job);
+/* Moves all chunks, judged by the table (null: by the items' digests only), and seals; peers may have them meanwhile. */
+BATON_MUST_USE struct baton_status job_complete(struct job *job, const struct digest *chunks);
 
 /* --- Between job.c and job_run.c --- */
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "transport/landing/holding.h"
 #include "transport/landing/survey.h"
 #include "transport/model/file_io.h"
 
@@ -21,6 +22,7 @@ struct run {
 
 struct worker {
     struct run *run;
+    unsigned number;
     pthread_t thread;
     size_t item; /* Of the last chunk taken; chunks only rise. */
     struct origin_reader *readers[JOB_ORIGINS_MAX];
@@ -59,7 +61,8 @@ static struct baton_status use_reader(struct worker *worker, size_t origin,
 {
     struct baton_status st = baton_status_ok();
     if (worker->readers[origin] == NULL) {
-        st = origin_open(&worker->run->job->origins[origin], &worker->readers[origin]);
+        st = origin_open(&worker->run->job->origins[origin], worker->number,
+                         &worker->readers[origin]);
     }
     *out = worker->readers[origin];
     return st;
@@ -128,6 +131,20 @@ static void survey_base(struct worker *worker, size_t item, uint64_t offset,
     }
 }
 
+/* A chunk that arrives damaged costs that chunk: it is asked for elsewhere, until the supplier knows nobody more. */
+static struct baton_status pull_chunk(struct origin_reader *reader, uint64_t chunk, size_t size,
+                                      const struct digest *expected, const uint8_t **out)
+{
+    for (;;) {
+        struct baton_status st = origin_pull(reader, chunk, size, out);
+        if (!baton_ok(&st) ||
+            digest_equal(digest_of((struct baton_bytes){ *out, size }), *expected)) {
+            return st;
+        }
+        origin_reject(reader, chunk);
+    }
+}
+
 /* One pass: the chunk is digested and written while it is in the cache.  The ledger's entry is
  * written after the bytes that it vouches for. */
 static struct baton_status move_chunk(struct worker *worker, const struct job_item *item,
@@ -137,14 +154,17 @@ static struct baton_status move_chunk(struct worker *worker, const struct job_it
     struct origin_reader *reader = NULL;
     const uint8_t *data = NULL;
     uint64_t offset = (chunk - item->chunks_first) * BATON_CHUNK_BYTES;
+    bool pulls = job->origins[item->origin].supplier != NULL;
     struct baton_status st = use_reader(worker, item->origin, &reader);
     if (baton_ok(&st)) {
-        st = origin_read(reader, &item->place, offset, size, &data);
+        st = pulls ? pull_chunk(reader, chunk, size, &job->chunks_expected[chunk], &data)
+                   : origin_read(reader, &item->place, offset, size, &data);
     }
     if (!baton_ok(&st)) {
         return st;
     }
-    struct digest digest = digest_of((struct baton_bytes){ data, size });
+    struct digest digest =
+        pulls ? job->chunks_expected[chunk] : digest_of((struct baton_bytes){ data, size });
     if (job->chunks_expected != NULL && !digest_equal(digest, job->chunks_expected[chunk])) {
         return bad_chunk(item, chunk);
     }
@@ -181,6 +201,7 @@ static struct baton_status do_chunk(struct worker *worker, struct job_item *item
     if (!baton_ok(&st)) {
         return st;
     }
+    holding_note(job->holding, chunk);
     atomic_fetch_add(&job->progress->bytes_done, size);
     /* Whoever finishes the last chunk sees all entries of the item: the counter orders them. */
     if (atomic_fetch_sub(&item->chunks_left, 1) == 1) {
@@ -254,7 +275,7 @@ static void run_workers(struct run *run, uint32_t count, size_t first_item)
     struct worker workers[64];
     bool started[64] = { false };
     for (uint32_t i = 0; i < count; i++) {
-        workers[i] = (struct worker){ .run = run, .item = first_item, .out_fd = -1 };
+        workers[i] = (struct worker){ .run = run, .number = i, .item = first_item, .out_fd = -1 };
         started[i] = i > 0 && pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0;
     }
     work(&workers[0]);

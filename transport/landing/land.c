@@ -8,7 +8,7 @@
 
 static struct origin origin_of(const struct landing_source *source, uint64_t timeout_ns)
 {
-    return (struct origin){ *source, timeout_ns };
+    return (struct origin){ .source = *source, .timeout_ns = timeout_ns };
 }
 
 static struct baton_status check_expected(const struct manifest *manifest,
@@ -34,7 +34,7 @@ struct baton_status landing_fetch_manifest(const struct landing_source *source,
     struct origin_reader *reader = NULL;
     struct baton_bytes text = { NULL, 0 };
     struct manifest *manifest = NULL;
-    struct baton_status st = origin_open(&origin, &reader);
+    struct baton_status st = origin_open(&origin, 0, &reader);
     if (!baton_ok(&st)) {
         return st;
     }
@@ -126,13 +126,9 @@ static struct baton_status place_items(struct job *job, struct origin_reader *re
 {
     const struct manifest *manifest = job->manifest;
     struct baton_status st = baton_status_ok();
-    for (size_t i = 0; i < job->items_count; i++) {
-        struct job_item *item = &job->items[i];
-        bool tensor = i < manifest->tensors_count;
-        size_t file = i - manifest->tensors_count;
-        item->has_digest = true;
-        item->digest = tensor ? manifest->tensors[i].digest : manifest->files[file].digest;
-        item->place.file = tensor ? NULL : manifest->files[file].name;
+    job_expect_digests(job);
+    for (size_t i = 0; i < manifest->files_count; i++) {
+        job->items[manifest->tensors_count + i].place.file = manifest->files[i].name;
     }
     for (size_t i = 0; baton_ok(&st) && i < job->plan->shards_count; i++) {
         st = place_shard(job, reader, job->plan->shards[i].file);
@@ -146,21 +142,6 @@ static struct baton_status place_items(struct job *job, struct origin_reader *re
     return st;
 }
 
-/* True if each item's chunks give its digest: only then may single chunks be judged by the
- * table. */
-static bool is_bound(const struct job *job, const struct digest *chunks)
-{
-    for (size_t i = 0; i < job->items_count; i++) {
-        const struct job_item *item = &job->items[i];
-        struct digest digest =
-            digest_of_chunks(chunks + item->chunks_first, (size_t)item->chunks_count);
-        if (!digest_equal(digest, item->digest)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* The source's chunk table, if it has one that fits.  Without it damage is found at a tensor's end
  * rather than at the chunk. */
 static struct digest *fetch_chunks(const struct job *job, struct origin_reader *reader)
@@ -172,7 +153,7 @@ static struct digest *fetch_chunks(const struct job *job, struct origin_reader *
         return NULL;
     }
     struct digest *chunks = (struct digest *)(uintptr_t)table.data;
-    if (table.size == bytes && is_bound(job, chunks)) {
+    if (table.size == bytes && landing_table_is_bound(job->manifest, chunks)) {
         return chunks;
     }
     free(chunks);
@@ -182,13 +163,12 @@ static struct digest *fetch_chunks(const struct job *job, struct origin_reader *
 static struct baton_status prepare(struct job *job, struct digest **chunks)
 {
     struct origin_reader *reader = NULL;
-    struct baton_status st = origin_open(&job->origins[0], &reader);
+    struct baton_status st = origin_open(&job->origins[0], 0, &reader);
     if (baton_ok(&st)) {
         st = place_items(job, reader);
     }
     if (baton_ok(&st)) {
         *chunks = fetch_chunks(job, reader);
-        job->chunks_expected = *chunks;
     }
     origin_close(reader);
     return st;
@@ -196,44 +176,12 @@ static struct baton_status prepare(struct job *job, struct digest **chunks)
 
 static struct baton_status land(struct job *job)
 {
-    struct digest expected = job->manifest->digest;
     struct digest *chunks = NULL;
     struct baton_status st = prepare(job, &chunks);
     if (baton_ok(&st)) {
-        st = job_run(job, 0, job->items_count);
+        st = job_complete(job, chunks);
     }
     free(chunks);
-    job->chunks_expected = NULL;
-    if (baton_ok(&st)) {
-        struct digest sealed;
-        st = job_seal(job, &sealed);
-        baton_assert(!baton_ok(&st) || digest_equal(sealed, expected));
-    }
-    return st;
-}
-
-/* The job fills digests into its manifest, so it gets a copy of the caller's. */
-static struct baton_status copy_manifest(const struct manifest *manifest, struct manifest **out)
-{
-    struct manifest *copy = manifest_create();
-    struct baton_status st = copy == NULL
-                                 ? baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT,
-                                                     "landing: out of memory")
-                                 : baton_status_ok();
-    for (size_t i = 0; baton_ok(&st) && i < manifest->tensors_count; i++) {
-        st = manifest_add_tensor(copy, &manifest->tensors[i]);
-    }
-    for (size_t i = 0; baton_ok(&st) && i < manifest->files_count; i++) {
-        st = manifest_add_file(copy, &manifest->files[i]);
-    }
-    if (baton_ok(&st)) {
-        st = manifest_seal(copy);
-    }
-    if (!baton_ok(&st)) {
-        manifest_destroy(copy);
-        return st;
-    }
-    *out = copy;
     return st;
 }
 
@@ -247,7 +195,7 @@ struct baton_status landing_land(struct landing_root *root, const struct manifes
     if (landing_has(root, manifest->digest)) {
         return baton_status_ok();
     }
-    struct baton_status st = copy_manifest(manifest, &copy);
+    struct baton_status st = job_copy_manifest(manifest, &copy);
     if (!baton_ok(&st)) {
         return st;
     }

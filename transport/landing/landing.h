@@ -148,6 +148,34 @@ BATON_MUST_USE struct baton_status landing_land(struct landing_root *root,
                                                 const struct landing_options *options,
                                                 struct landing_progress *progress);
 
+/* --- From whoever holds single chunks, e.g. other nodes --- */
+
+/* Gives chunks by their number in baton.chunks.  Each worker opens a reader of its own; a reader is used by one
+ * thread. */
+struct landing_supplier {
+    void *context;
+    struct baton_status (*open)(void *context, unsigned worker, void **out_reader);
+    void (*close)(void *reader);
+    /* Blocks, with a deadline of its own.  A failure ends the landing; UNAVAILABLE: it may go on later. */
+    struct baton_status (*read)(void *reader, uint64_t chunk, uint8_t *out, size_t size);
+    /* What read() gave last was not that chunk: it must not come from the same place again. */
+    void (*reject)(void *reader, uint64_t chunk);
+};
+
+/* How many chunks a version has. */
+uint64_t landing_chunks_count(const struct manifest *manifest);
+/* True if the chunks give each tensor's and file's digest: only then may single chunks be judged by the table. */
+bool landing_table_is_bound(const struct manifest *manifest, const struct digest *table);
+
+/* Lands a whole version chunk by chunk.  'table' are the digests of all chunks; DATA_LOSS unless they give the
+ * manifest's.  What an interrupted landing of the version has is not asked for.  OK at once if it is sealed here. */
+BATON_MUST_USE struct baton_status landing_pull(struct landing_root *root,
+                                                const struct manifest *manifest,
+                                                const struct digest *table,
+                                                const struct landing_supplier *supplier,
+                                                const struct landing_options *options,
+                                                struct landing_progress *progress);
+
 /* Copies any Hugging Face checkpoint directory into the root, in one pass, and makes its
  * manifest. */
 BATON_MUST_USE struct baton_status landing_import_directory(struct landing_root *root,

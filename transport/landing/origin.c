@@ -6,30 +6,47 @@
 
 struct origin_reader {
     struct origin origin;
-    struct baton_transport *transport; /* Null for memory. */
+    struct baton_transport *transport; /* Null for memory and a supplier. */
+    void *supply;                      /* The supplier's reader. */
     struct baton_tp_mem *mem;
     uint8_t *buffer; /* One chunk; small enough to stay in the processor's cache. */
     bool broken;     /* After a timeout the buffer may still be written to until close. */
 };
+
+static struct baton_status make_buffer(struct origin_reader *reader)
+{
+    if (posix_memalign((void **)&reader->buffer, 4096, BATON_CHUNK_BYTES) != 0) {
+        reader->buffer = NULL;
+        return baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT,
+                                 "landing: out of memory");
+    }
+    return baton_status_ok();
+}
+
+static struct baton_status open_supply(struct origin_reader *reader, unsigned worker)
+{
+    const struct landing_supplier *supplier = reader->origin.supplier;
+    struct baton_status st = make_buffer(reader);
+    return baton_ok(&st) ? supplier->open(supplier->context, worker, &reader->supply) : st;
+}
 
 static struct baton_status open_transport(struct origin_reader *reader)
 {
     const struct landing_source *source = &reader->origin.source;
     struct baton_status st =
         baton_transport_open(source->backend, source->config, &reader->transport);
+    if (baton_ok(&st)) {
+        st = make_buffer(reader);
+    }
     if (!baton_ok(&st)) {
         return st;
-    }
-    if (posix_memalign((void **)&reader->buffer, 4096, BATON_CHUNK_BYTES) != 0) {
-        reader->buffer = NULL;
-        return baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT,
-                                 "landing: out of memory");
     }
     return baton_transport_register(reader->transport, reader->buffer, BATON_CHUNK_BYTES,
                                     (struct baton_bytes){ NULL, 0 }, 0, &reader->mem);
 }
 
-struct baton_status origin_open(const struct origin *origin, struct origin_reader **out)
+struct baton_status origin_open(const struct origin *origin, unsigned worker,
+                                struct origin_reader **out)
 {
     struct origin_reader *reader = calloc(1, sizeof(*reader));
     if (reader == NULL) {
@@ -37,8 +54,12 @@ struct baton_status origin_open(const struct origin *origin, struct origin_reade
                                  "landing: out of memory");
     }
     reader->origin = *origin;
-    struct baton_status st =
-        origin->source.backend == NULL ? baton_status_ok() : open_transport(reader);
+    struct baton_status st = baton_status_ok();
+    if (origin->supplier != NULL) {
+        st = open_supply(reader, worker);
+    } else if (origin->source.backend != NULL) {
+        st = open_transport(reader);
+    }
     if (!baton_ok(&st)) {
         origin_close(reader);
         return st;
@@ -57,6 +78,9 @@ void origin_close(struct origin_reader *reader)
             baton_transport_release(reader->transport, reader->mem);
         }
         baton_transport_close(reader->transport);
+    }
+    if (reader->supply != NULL) {
+        reader->origin.supplier->close(reader->supply);
     }
     free(reader->buffer);
     free(reader);
@@ -95,6 +119,18 @@ struct baton_status origin_read(struct origin_reader *reader, const struct origi
         *out = reader->buffer;
     }
     return st;
+}
+
+struct baton_status origin_pull(struct origin_reader *reader, uint64_t chunk, size_t size,
+                                const uint8_t **out)
+{
+    *out = reader->buffer;
+    return reader->origin.supplier->read(reader->supply, chunk, reader->buffer, size);
+}
+
+void origin_reject(struct origin_reader *reader, uint64_t chunk)
+{
+    reader->origin.supplier->reject(reader->supply, chunk);
 }
 
 struct baton_status origin_length(struct origin_reader *reader, const char *file, uint64_t *out)

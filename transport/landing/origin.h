@@ -12,8 +12,9 @@
 #include "transport/landing/landing.h"
 
 struct origin {
-    struct landing_source source; /* Borrowed; a null backend: memory. */
+    struct landing_source source; /* Borrowed; a null backend: memory, or the supplier. */
     uint64_t timeout_ns;
+    const struct landing_supplier *supplier; /* Null: none. */
 };
 
 /* Where one item (tensor or file) lies. */
@@ -25,7 +26,7 @@ struct origin_place {
 
 struct origin_reader;
 
-BATON_MUST_USE struct baton_status origin_open(const struct origin *origin,
+BATON_MUST_USE struct baton_status origin_open(const struct origin *origin, unsigned worker,
                                                struct origin_reader **out);
 void origin_close(struct origin_reader *reader);
 
@@ -33,6 +34,11 @@ void origin_close(struct origin_reader *reader);
 BATON_MUST_USE struct baton_status origin_read(struct origin_reader *reader,
                                                const struct origin_place *place, uint64_t offset,
                                                size_t size, const uint8_t **out);
+
+/* Of a supplier: a chunk by its number; and that it was not that chunk. */
+BATON_MUST_USE struct baton_status origin_pull(struct origin_reader *reader, uint64_t chunk,
+                                               size_t size, const uint8_t **out);
+void origin_reject(struct origin_reader *reader, uint64_t chunk);
 
 /* The size of a backend's object. */
 BATON_MUST_USE struct baton_status origin_length(struct origin_reader *reader, const char *file,

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "api/base/random.h"
+#include "transport/landing/holding.h"
 #include "transport/model/file_io.h"
 #include "transport/model/manifest.h"
 
@@ -222,6 +223,7 @@ struct baton_status landing_remove(struct landing_root *root, struct digest dige
     struct baton_status st = hide_version(root, digest, trash);
     pthread_mutex_unlock(&root->lock);
     if (baton_ok(&st)) {
+        holding_lose(root, digest);
         root_delete_directory(root, trash);
     }
     return st;

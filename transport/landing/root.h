@@ -29,6 +29,7 @@ struct landing_root {
     uint64_t sealed_bytes;
     uint64_t reserved_bytes;                       /* By landings under way. */
     char active[ROOT_ACTIVE_MAX][ROOT_NAME_BYTES]; /* Their hidden names; empty: free. */
+    struct holding *holdings;                      /* What peers are being served from. */
 };
 
 /* A landing under way: its hidden directory and its share of the budget. */
