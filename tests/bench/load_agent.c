@@ -146,7 +146,7 @@ static void take(struct load_agent *agent, const Baton__V1__SessionResponse *res
                              strcmp(response->outcome_stored->ticket_uid, agent->ticket_uid) != 0;
         break;
     case BATON__V1__SESSION_RESPONSE__MESSAGE_REVOKE: /* A ticket's swap begins at once: too late. */
-    case BATON__V1__SESSION_RESPONSE__MESSAGE_BARRIER: /* No model here has one. */
+    case BATON__V1__SESSION_RESPONSE__MESSAGE_BARRIER:     /* No model here has one. */
     case BATON__V1__SESSION_RESPONSE__MESSAGE_PEER_ACCESS: /* It serves no peers. */
     case BATON__V1__SESSION_RESPONSE__MESSAGE__NOT_SET:
     case _BATON__V1__SESSION_RESPONSE__MESSAGE__CASE_IS_INT_SIZE: break;

@@ -12,6 +12,7 @@
 
 enum {
     PATIENCE_S = 15,
+    REFUSALS_MAX = 3, /* Then it is not asked again. */
     STALL_S = 10,
     WAIT_MS = 1000,
     RETRY_MS = 250,
