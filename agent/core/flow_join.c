@@ -122,6 +122,20 @@ static void recover(struct agent *agent, struct group *group)
     }
 }
 
+/* Rule 10: a swap may have ended after COMMIT with a label that was not written, behind open gates. */
+static bool is_labelled_otherwise(const struct group *group)
+{
+    char label[BATON_NAME_BYTES];
+    bool otherwise = false;
+    text_print(label, sizeof label, "%llu", (unsigned long long)group->ledger->committed.seq);
+    for (uint32_t i = 0; i < group->config->engines_count; i++) {
+        const char *shown = group->engines[i].facts.label;
+        bool none = shown[0] == '\0' || strcmp(shown, "-") == 0;
+        otherwise |= !none && strcmp(shown, label) != 0;
+    }
+    return otherwise;
+}
+
 /* An agent's restart disturbs nobody: what serves by the journal goes on serving. */
 static void decide(struct agent *agent, struct group *group)
 {
@@ -137,7 +151,8 @@ static void decide(struct agent *agent, struct group *group)
     group->deadline_ns = AGENT_NEVER;
     bool known = ledger->committed.seq != 0 && !ledger->needs_ticket &&
                  flow_same_incarnations(group, &ledger->members);
-    if (known && flow_all_gates_open(group) && peers_serve(group)) {
+    if (known && flow_all_gates_open(group) && peers_serve(group) &&
+        !is_labelled_otherwise(group)) {
         flow_trust(group, &ledger->committed);
         flow_serve(agent, group);
     } else {

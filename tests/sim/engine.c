@@ -237,6 +237,7 @@ static void read_facts(const struct world *world, const struct engine_model *eng
 {
     (void)snprintf(facts->incarnation, sizeof(facts->incarnation), "life-%u", engine->life);
     facts->boots = engine->life;
+    memcpy(facts->label, engine->label, sizeof(engine->label));
     facts->gate = engine_is_open(world, engine) ? AGENT_GATE_OPEN
                   : engine->opened_for == engine->life && engine->gate != AGENT_GATE_OPEN
                       ? engine->gate

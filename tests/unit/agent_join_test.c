@@ -134,6 +134,21 @@ Test(agent_join, background_readback_finds_other_weights)
     world_destroy(world);
 }
 
+/* A live swap may end after COMMIT with a label that was not written, behind open gates (rule 10). */
+Test(agent_join, a_label_of_before_is_written_after_a_restart)
+{
+    struct world *world = world_create(1, 1, 1);
+    world_start(world);
+    world_serve(world, 1);
+    strcpy(world->engines[0][0].label, "7");
+    restart(world, S);
+    world_run(world, 60 * S);
+    cr_assert(world_serves(world, 0, 1));
+    cr_assert_str_eq(world->engines[0][0].label, "1");
+    cr_assert(world->violation[0] == '\0', "%s", world->violation);
+    world_destroy(world);
+}
+
 /* Engines that were restarted while the agent was down boot shut, and join with a ticket. */
 Test(agent_join, restarted_engine_rejoins)
 {

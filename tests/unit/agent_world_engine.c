@@ -191,6 +191,7 @@ static void change(struct world_engine *engine, const struct agent_op *op)
 
 static void read_facts(const struct world_engine *engine, struct agent_engine_facts *facts)
 {
+    memcpy(facts->label, engine->label, sizeof engine->label);
     (void)snprintf(facts->incarnation, sizeof facts->incarnation, "life-%llu",
                    (unsigned long long)engine->lives);
     facts->boots = engine->lives;
