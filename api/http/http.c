@@ -188,6 +188,7 @@ static bool tls_configure(CURL *easy, const struct http_tls *tls)
     if (is_given(tls->ca)) { /* Alone: the system's folder would count beside it. */
         rc |= curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca);
         rc |= curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+        rc |= curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
     }
     if (is_given(tls->cert)) {
         rc |= curl_easy_setopt(easy, CURLOPT_SSLCERT, tls->cert);

@@ -77,9 +77,21 @@ struct baton_status etcd_http_set_token(struct etcd_http *http, const char *toke
     return baton_status_ok();
 }
 
+/* The file of a given authority alone, not also the system's folder of them; read at each connection, since it may be replaced. */
+static CURLcode set_authority_rules(CURL *easy)
+{
+    CURLcode rc = curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    rc |= curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
+    return rc;
+}
+
 static CURLcode set_file(CURL *easy, CURLoption option, const char *path)
 {
-    return path[0] == '\0' ? CURLE_OK : curl_easy_setopt(easy, option, path);
+    CURLcode rc = path[0] == '\0' ? CURLE_OK : curl_easy_setopt(easy, option, path);
+    if (option == CURLOPT_CAINFO && path[0] != '\0') {
+        rc |= set_authority_rules(easy);
+    }
+    return rc;
 }
 
 static bool configure(struct etcd_http *http)
