@@ -7,6 +7,8 @@
 
 static const uint8_t MAGIC[8] = { 'B', 'A', 'T', 'O', 'N', 'J', 'R', 'N' };
 
+static const char LATER_HINT[] = "run the release of baton-agent that wrote it";
+
 /* Header: magic, u32le format, u32le CRC-32C of what is before it. */
 void journal_header_encode(uint8_t out[JOURNAL_HEADER_BYTES])
 {
@@ -61,12 +63,12 @@ struct baton_status journal_cursor_init(struct journal_cursor *cursor, struct ba
             "put back a copy of the file, or move it away: the agent then starts with an empty one "
             "and its groups join anew");
     }
-    if (format != JOURNAL_FORMAT) {
+    if (format == 0 || format > JOURNAL_FORMAT) {
         return baton_status_hint(baton_status_make(BATON_FAILED_PRECONDITION,
                                                    BATON_REASON_INCOMPATIBLE,
-                                                   "journal: format %u; this agent reads format %d",
+                                                   "journal: format %u; this agent reads up to %d",
                                                    format, JOURNAL_FORMAT),
-                                 "run the version of baton-agent that wrote it");
+                                 "%s", LATER_HINT);
     }
     cursor->offset = JOURNAL_HEADER_BYTES;
     return baton_status_ok();
@@ -148,7 +150,13 @@ struct baton_status journal_cursor_next(struct journal_cursor *cursor,
         return damaged(cursor, "a record is missing: the index does not rise by 1");
     }
     if (!journal_payload_decode(payload, record)) {
-        return damaged(cursor, "a record has a good checksum and contents that do not parse");
+        return baton_status_hint(
+            baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_INCOMPATIBLE,
+                              "journal: offset %llu, after record %llu: a record has a good "
+                              "checksum and contents that this release cannot read",
+                              (unsigned long long)cursor->offset,
+                              (unsigned long long)cursor->index),
+            "%s", LATER_HINT);
     }
     cursor->offset += JOURNAL_FRAME_BYTES + payload.size;
     cursor->index = index;

@@ -149,7 +149,8 @@ BATON_MUST_USE struct baton_status journal_cursor_init(struct journal_cursor *cu
                                                        struct baton_bytes file);
 
 /* Reads the next record; '*more' is false at the end or at a torn frame.  DATA_LOSS names the
- * offset and what is wrong there, and its hint says what to do. */
+ * offset and what is wrong there, and its hint says what to do; FAILED_PRECONDITION INCOMPATIBLE: a
+ * whole record that this release cannot read. */
 BATON_MUST_USE struct baton_status journal_cursor_next(struct journal_cursor *cursor,
                                                        struct journal_record *record, bool *more);
 

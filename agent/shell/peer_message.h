@@ -9,12 +9,16 @@
 #include "agent/core/action.h"
 #include "agent/shell/link_message.h"
 
+/* Of SwapPeer, sent with each command; a member takes it and all before it. */
+enum { PEER_PROTOCOL = 1 };
+
 /* A LinkRequest; peer_send.c. */
 void *peer_command_message(const struct agent_peer_command *command);
 /* A LinkResponse; peer_send.c. */
 void *peer_result_message(const struct agent_peer_result *result);
 
-/* Of a LinkRequest; peer_take.c.  INVALID_ARGUMENT BAD_FIELD names the field. */
+/* Of a LinkRequest; peer_take.c.  INVALID_ARGUMENT BAD_FIELD names the field; FAILED_PRECONDITION
+ * INCOMPATIBLE: of a later protocol. */
 BATON_MUST_USE struct baton_status peer_command_from(const void *request,
                                                      struct agent_peer_command *out,
                                                      struct link_memory *memory);

@@ -183,6 +183,7 @@ void *peer_command_message(const struct agent_peer_command *command)
     Baton__V1__PeerCommand *message = baton_wire_part(root, &baton__v1__peer_command__descriptor);
     root->command = message;
     message->leader = baton_wire_text(root, command->leader);
+    message->protocol = PEER_PROTOCOL;
     message->group = baton_wire_text(root, command->group);
     message->model = baton_wire_text(root, command->model);
     message->fence = fence_message(&command->fence, root);

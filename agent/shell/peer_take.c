@@ -149,6 +149,13 @@ struct baton_status peer_command_from(const void *request, struct agent_peer_com
     if (from == NULL) {
         return message_bad("command", "is missing");
     }
+    if (from->protocol > PEER_PROTOCOL) {
+        return baton_status_hint(
+            baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_INCOMPATIBLE,
+                              "leader %.63s speaks protocol %u, this agent knows up to %d",
+                              from->leader, from->protocol, PEER_PROTOCOL),
+            "upgrade this agent");
+    }
     const struct text_row rows[] = { TEXT("leader", out->leader, from->leader),
                                      TEXT("group", out->group, from->group),
                                      TEXT("model", out->model, from->model) };

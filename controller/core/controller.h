@@ -49,10 +49,11 @@ struct controller_limits {
 enum {
     CONTROLLER_SEED_BYTES = 16,
     CONTROLLER_LANDED_MAX = 64,
-    CONTROLLER_SWAPS_KEPT = 8192,  /* Unless configured. */
-    CONTROLLER_SWAPS_A_STEP = 128, /* Added, or removed, at most. */
-    CONTROLLER_LEASE_MS = 10000,   /* An agent must be heard within this time. */
-    CONTROLLER_PROTOCOL = 1,       /* Of AgentSession. */
+    CONTROLLER_SWAPS_KEPT = 8192,   /* Unless configured. */
+    CONTROLLER_SWAPS_A_STEP = 128,  /* Added, or removed, at most. */
+    CONTROLLER_LEASE_MS = 10000,    /* An agent must be heard within this time. */
+    CONTROLLER_PROTOCOL = 1,        /* Of AgentSession. */
+    CONTROLLER_PROTOCOL_OLDEST = 1, /* Agents are upgraded after their controller. */
 };
 
 struct actions {

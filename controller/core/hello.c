@@ -23,11 +23,12 @@ static struct baton_status check_sender(const struct controller *core,
         return refuse(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD, hello->agent,
                       "agent: not a name (1 to 63 characters of a-z, 0-9, '-', '.')");
     }
-    if (hello->protocol != CONTROLLER_PROTOCOL) {
-        return baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_INCOMPATIBLE,
-                                 "agent %s speaks protocol %u, this controller speaks %d: run the "
-                                 "same release on both",
-                                 hello->agent, hello->protocol, CONTROLLER_PROTOCOL);
+    if (hello->protocol < CONTROLLER_PROTOCOL_OLDEST || hello->protocol > CONTROLLER_PROTOCOL) {
+        return baton_status_make(
+            BATON_FAILED_PRECONDITION, BATON_REASON_INCOMPATIBLE,
+            "agent %s speaks protocol %u, this controller %d to %d: upgrade the %s", hello->agent,
+            hello->protocol, CONTROLLER_PROTOCOL_OLDEST, CONTROLLER_PROTOCOL,
+            hello->protocol > CONTROLLER_PROTOCOL ? "controller first" : "agent");
     }
     size_t length =
         text_is_empty(hello->journal_incarnation) ? 0 : strlen(hello->journal_incarnation);

@@ -241,9 +241,9 @@ static struct baton_status take_head(struct archive_reader *reader, const char *
     if (!baton_ok(&st)) {
         return at_line(reader, st);
     }
-    if (head->archive_format != ARCHIVE_FORMAT) {
+    if (head->archive_format == 0 || head->archive_format > ARCHIVE_FORMAT) {
         st = bad(reader, BATON_FAILED_PRECONDITION, BATON_REASON_INCOMPATIBLE,
-                 "archive format %llu, this release knows %d",
+                 "archive format %llu, this release knows up to %d",
                  (unsigned long long)head->archive_format, (int)ARCHIVE_FORMAT);
         return baton_status_hint(st, "use the release that wrote it: %.60s", head->software);
     }

@@ -128,6 +128,17 @@ static struct baton_status refuse(const struct place *place, const char *field, 
                              place->kind, place->key, field, what);
 }
 
+/* Nothing is damaged: a later release wrote it. */
+static struct baton_status refuse_later(const struct place *place, const char *field,
+                                        const char *what)
+{
+    struct baton_status st = refuse(place, field, what);
+    st.code = BATON_FAILED_PRECONDITION;
+    st.reason = BATON_REASON_INCOMPATIBLE;
+    return baton_status_hint(st, "start the release that wrote the store, or restore a backup of "
+                                 "before the upgrade");
+}
+
 static struct baton_status decode_text(const struct place *place, const struct field *field,
                                        const json_t *value, uint8_t *at)
 {
@@ -209,7 +220,7 @@ static struct baton_status decode_word(const struct place *place, const struct f
         return refuse(place, field->name, "not a string");
     }
     if (word[0] != '\0' && !words_find(field->words, word, &number)) {
-        return refuse(place, field->name, "a word that this build does not know");
+        return refuse_later(place, field->name, "a word that this release does not know");
     }
     memcpy(at, &number, sizeof(number));
     return baton_status_ok();
@@ -286,9 +297,13 @@ static struct baton_status decode(const struct place *place, const struct field_
     }
     json_int_t format = json_integer_value(json_object_get(object, "format"));
     struct baton_status st = baton_status_ok();
-    if (format != RECORD_FORMAT) {
-        st = baton_status_hint(refuse(place, "format", "not 1"),
-                               "the store was written by another release; start that one");
+    if (format > RECORD_FORMAT) {
+        char what[64];
+        (void)snprintf(what, sizeof(what), "%lld, this release knows up to %d", (long long)format,
+                       (int)RECORD_FORMAT);
+        st = refuse_later(place, "format", what);
+    } else if (format < 1) {
+        st = refuse(place, "format", "missing, or not a number from 1");
     } else {
         st = decode_struct(place, fields, object, body);
     }

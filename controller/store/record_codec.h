@@ -4,7 +4,8 @@
  * numbers that JSON readers may round (above 2^63 - 1) as decimal strings.  Members that are not
  * known are ignored, so that an older build reads what a newer one wrote within one format; a
  * missing one is zero.  A member of the wrong type or out of range is refused with record and
- * field.
+ * field (DATA_LOSS); a later format, or a word that only a later release knows, as
+ * FAILED_PRECONDITION INCOMPATIBLE.
  *
  * To store a new member: a row in record_codec.c; the round-trip test finds a forgotten one.
  *
@@ -16,6 +17,7 @@
 #include "api/base/status.h"
 #include "controller/core/record.h"
 
+/* What is written; it and all before it are read. */
 enum { RECORD_FORMAT = 1 };
 
 /* Null: out of memory. */

@@ -146,6 +146,28 @@ Test(agent_shell_peer, refuses_by_field)
     expect_refused(request, "outcome: is unknown");
 }
 
+/* A leader that does not say its protocol is of the release that had only the first one. */
+Test(agent_shell_peer, protocols)
+{
+    struct agent_peer_command command = command_of(AGENT_PEER_PAUSE);
+    for (uint32_t protocol = 0; protocol <= PEER_PROTOCOL + 1; protocol++) {
+        struct agent_peer_command got;
+        struct link_memory memory = { .count = 0 };
+        Baton__V1__LinkRequest *request = peer_command_message(&command);
+        cr_assert_eq(request->command->protocol, PEER_PROTOCOL);
+        request->command->protocol = protocol;
+        struct baton_status st = peer_command_from(request, &got, &memory);
+        cr_assert_eq(baton_ok(&st), protocol <= PEER_PROTOCOL, "%u: %s", protocol, st.message);
+        if (!baton_ok(&st)) {
+            cr_assert_eq(st.reason, BATON_REASON_INCOMPATIBLE);
+            cr_assert_not_null(strstr(st.message, "protocol 2, this agent knows up to 1"), "%s",
+                               st.message);
+        }
+        link_memory_free(&memory);
+        baton_wire_free(request);
+    }
+}
+
 /* Of a leader that is newer: the command comes through, and the follower answers why it cannot. */
 Test(agent_shell_peer, policy_that_cannot_be_read)
 {

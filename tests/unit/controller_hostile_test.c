@@ -378,3 +378,22 @@ Test(hostile, too_many_events)
     cr_assert_eq(world->logs, before + TAKEN);
     world_free(world);
 }
+
+/* An agent of a later protocol, and one of none, is told who is to be upgraded. */
+Test(hostile, protocol_out_of_range)
+{
+    struct world *world = serving();
+    struct played_agent *agent = world_agent(world, "a0");
+    world_disconnect(world, agent);
+    for (int away = -CONTROLLER_PROTOCOL; away <= 1; away += CONTROLLER_PROTOCOL + 1) {
+        agent->protocol_away = away;
+        cr_assert_not(world_connect(world, agent));
+        cr_assert_eq(agent->closed.reason, BATON_REASON_INCOMPATIBLE);
+        cr_assert_not_null(strstr(agent->closed.message,
+                                  away < 0 ? "upgrade the agent" : "upgrade the controller"),
+                           "%s", agent->closed.message);
+    }
+    agent->protocol_away = 0;
+    cr_assert(world_connect(world, agent));
+    world_free(world);
+}

@@ -91,16 +91,17 @@ bool world_hello(struct world *world, struct played_agent *agent)
     agent->session = world->session;
     agent->was_welcomed = false;
     agent->floors_told_count = 0;
-    event.body.hello = (struct session_hello){ .session = world->session,
-                                               .agent = agent->name,
-                                               .protocol = CONTROLLER_PROTOCOL,
-                                               .software = "test",
-                                               .journal_incarnation = agent->incarnation,
-                                               .highest_epoch = agent->highest_epoch,
-                                               .groups = reports,
-                                               .groups_count = agent->groups_count,
-                                               .floors = agent->floors,
-                                               .floors_count = agent->floors_count };
+    event.body.hello =
+        (struct session_hello){ .session = world->session,
+                                .agent = agent->name,
+                                .protocol = (uint32_t)(CONTROLLER_PROTOCOL + agent->protocol_away),
+                                .software = "test",
+                                .journal_incarnation = agent->incarnation,
+                                .highest_epoch = agent->highest_epoch,
+                                .groups = reports,
+                                .groups_count = agent->groups_count,
+                                .floors = agent->floors,
+                                .floors_count = agent->floors_count };
     world_step(world, &event);
     return agent->was_welcomed;
 }

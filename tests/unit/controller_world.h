@@ -52,7 +52,8 @@ struct played_agent {
     uint64_t goals_revision;
     uint64_t goals_acked;
     uint32_t goals_seen;
-    bool by_hand; /* Does nothing by itself. */
+    bool by_hand;      /* Does nothing by itself. */
+    int protocol_away; /* From the controller's. */
     bool was_welcomed;
     struct group_floor floors_told[WORLD_GROUPS_MAX];
     uint32_t floors_told_count;

@@ -257,6 +257,25 @@ Test(journal, foreign_file_is_refused)
     cr_assert_eq(st.reason, BATON_REASON_INCOMPATIBLE);
 }
 
+/* A record of a kind that only a later release knows: not damage, and nobody is told to move the file away. */
+Test(journal, record_of_a_later_release)
+{
+    static struct image image;
+    build(&image);
+    uint8_t *frame = image.data + image.ends[RECORDS - 1];
+    size_t size = image.size - image.ends[RECORDS - 1] - JOURNAL_FRAME_BYTES;
+    frame[JOURNAL_FRAME_BYTES] = 200; /* Its kind. */
+    struct baton_writer writer = baton_writer_of(frame + 4, 4);
+    baton_write_u32le(
+        &writer, baton_crc32c(baton_crc32c(0, frame + 8, 8), frame + JOURNAL_FRAME_BYTES, size));
+    struct journal_cursor cursor;
+    struct baton_status st;
+    cr_assert_eq(walk(image.data, image.size, &cursor, &st), RECORDS - 1);
+    cr_assert_eq(st.code, BATON_FAILED_PRECONDITION);
+    cr_assert_eq(st.reason, BATON_REASON_INCOMPATIBLE);
+    cr_assert_str_eq(st.hint, "run the release of baton-agent that wrote it");
+}
+
 /* An index that does not rise by 1 is damage: a record was taken out. */
 Test(journal, missing_record_is_data_loss)
 {

@@ -61,7 +61,7 @@ Test(codec, refusals_name_record_and_field)
         { RECORD_MODEL, "{", "body" },
         { RECORD_MODEL, "[]", "body" },
         { RECORD_MODEL, "{}", "format" },
-        { RECORD_MODEL, "{\"format\":2}", "format" },
+        { RECORD_MODEL, "{\"format\":-1}", "format" },
         { RECORD_MODEL, "{\"format\":1,\"format\":1}", "body" },
         { RECORD_MODEL, "{\"format\":1,\"name\":7}", "name: not a string" },
         { RECORD_MODEL, "{\"format\":1,\"newestSeq\":-1}", "newestSeq" },
@@ -70,7 +70,6 @@ Test(codec, refusals_name_record_and_field)
         { RECORD_MODEL, "{\"format\":1,\"newestSeq\":\"99999999999999999999\"}", "newestSeq" },
         { RECORD_MODEL, "{\"format\":1,\"held\":1}", "held" },
         { RECORD_MODEL, "{\"format\":1,\"policy\":1}", "policy" },
-        { RECORD_MODEL, "{\"format\":1,\"policy\":{\"trigger\":\"Sometimes\"}}", "trigger" },
         { RECORD_ROLL, "{\"format\":1,\"groupsDone\":4294967296}", "groupsDone" },
         { RECORD_GROUP, "{\"format\":1,\"lastSwap\":{\"probeLogprob\":\"x\"}}", "probeLogprob" },
         { RECORD_VERSION, "{\"format\":1,\"sources\":[{},{},{},{},{},{},{},{},{}]}", "sources" },
@@ -83,6 +82,23 @@ Test(codec, refusals_name_record_and_field)
         cr_assert_eq(st.code, BATON_DATA_LOSS, "row %zu", i);
         cr_assert_not_null(strstr(st.message, rows[i].says), "row %zu: %s", i, st.message);
         cr_assert_not_null(strstr(st.message, "the-key"), "row %zu: %s", i, st.message);
+    }
+}
+
+/* What a later release wrote is not damaged: the refusal says so, and which one to start. */
+Test(codec, later_formats_and_words_are_no_damage)
+{
+    static const struct bad_text rows[] = {
+        { RECORD_MODEL, "{\"format\":2,\"name\":\"m\"}", "format: 2, this release knows up to 1" },
+        { RECORD_MODEL, "{\"format\":1,\"policy\":{\"trigger\":\"Sometimes\"}}", "trigger" },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        union record_body body;
+        struct baton_status st = record_decode(rows[i].kind, "the-key", rows[i].text, &body);
+        cr_assert_eq(st.code, BATON_FAILED_PRECONDITION, "row %zu", i);
+        cr_assert_eq(st.reason, BATON_REASON_INCOMPATIBLE, "row %zu", i);
+        cr_assert_not_null(strstr(st.message, rows[i].says), "row %zu: %s", i, st.message);
+        cr_assert_not_null(strstr(st.hint, "start the release that wrote"), "row %zu", i);
     }
 }
 
