@@ -108,6 +108,20 @@ def answers_at(path):
         return probe.connect_ex(str(path)) == 0
 
 
+def processes_naming(folder):
+    """All living processes whose command or environment names a test's folder: also an engine that was only just started."""
+    found, mark = [], bytes(folder)
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                said = [pathlib.Path(f"/proc/{entry}/{file}").read_bytes() for file in ("cmdline", "environ")]
+            except OSError:
+                continue
+            if any(mark in text for text in said):
+                found.append(int(entry))
+    return found
+
+
 class Process:
     """One daemon with its log."""
 
@@ -399,17 +413,7 @@ class Fleet:
         return found
 
     def owned_pids(self):
-        """All living processes whose command or environment names this fleet's folder: also an engine that was only just started."""
-        found, mark = [], bytes(self.dir)
-        for entry in os.listdir("/proc"):
-            if entry.isdigit():
-                try:
-                    said = [pathlib.Path(f"/proc/{entry}/{file}").read_bytes() for file in ("cmdline", "environ")]
-                except OSError:
-                    continue
-                if any(mark in text for text in said):
-                    found.append(int(entry))
-        return found
+        return processes_naming(self.dir)
 
     # --- what is in no log ---
 

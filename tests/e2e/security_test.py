@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import shutil
 import socket
 import ssl
 import stat
@@ -11,7 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
-from fleet import Fleet, Process, free_ports, program, wait_until
+from fleet import Fleet, Process, check_answers, free_ports, program, read_answers, wait_until
 
 DOMAIN = "e2e.lab"
 
@@ -298,6 +299,57 @@ class Security(unittest.TestCase):
         for text in texts:
             for where, secret in secrets.items():
                 self.assertNotIn(secret, text.read_text(errors="replace"), f"{where} in {text}")
+
+
+class Authority(unittest.TestCase):
+    """The authority is replaced while everything runs: both are trusted, then new certificates, then the new one alone."""
+
+    def setUp(self):
+        self.fleet = SecureFleet({"node-a": {"node-a-g0": [1], "node-a-g1": [1]}, "node-b": {"node-b-g0": [1], "node-a-g1": [1]}})
+        self.addCleanup(self.fleet.close)
+        self.fleet.start()
+        self.fleet.wait_connected()
+        self.fleet.publish("v1")
+        self.fleet.wait_serving(1)
+
+    def streams(self):
+        """How often each agent connected to the controller, and the leader to its member."""
+        logs = {name: agent.log.read_text() for name, agent in self.fleet.agents.items()}
+        return [(name, log.count("session: connected"), log.count("leader node-a: connected")) for name, log in logs.items()]
+
+    def trust(self, *authorities):
+        pki = self.fleet.pki
+        (pki / "next").write_text("".join((folder / "ca.crt").read_text() for folder in authorities))
+        os.replace(pki / "next", pki / "ca.crt")
+
+    def test_replaced_under_load(self):
+        fleet, pki = self.fleet, self.fleet.pki
+        old, new = fleet.dir / "pki-old", fleet.dir / "pki-new"
+        shutil.copytree(pki, old)
+        make("init", new, "--trust-domain", DOMAIN)
+        traffic, before = fleet.start_traffic(), self.streams()
+        self.trust(old, new)
+        for name, role in {"controller": "controller", "node-a": "agent", "node-b": "agent", "ada": "operator"}.items():
+            shutil.copy(pki / f"{name}.key", new)
+            make("issue", new, name, "--role", role, "--dns", "localhost", "--ip", "127.0.0.1", "--renew")
+            os.replace(new / f"{name}.crt", pki / f"{name}.crt")
+        self.assertEqual(2, fleet.publish("v2")["seq"])
+        fleet.wait_serving(2)
+        self.trust(new)
+        self.assertEqual(0, fleet.run("get", "models")[0])
+        self.assertIn(fleet.run("get", "models", "--timeout", "5s", folder=old)[0], (3, 4), "the old authority's operator is served")
+        self.assertEqual(before, self.streams(), "a stream was dropped")
+        for process in (fleet.controller, *fleet.agents.values()):  # Now each stream is opened anew.
+            self.assertEqual(0, process.stop(60), process.tail())
+            process.start()
+        fleet.wait_controller()
+        fleet.wait_connected()
+        self.assertEqual(3, fleet.publish("v1")["seq"])
+        fleet.wait_serving(3)
+        traffic.stop(70)
+        answers = read_answers(traffic)
+        self.assertEqual([], [a for a in answers if a["status"] != 200])
+        check_answers(answers, {1: "v1", 2: "v2", 3: "v1"})
 
 
 class Refusals(unittest.TestCase):

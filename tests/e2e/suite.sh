@@ -10,7 +10,7 @@ export BATON_E2E_BUILD=${BATON_E2E_BUILD:-$BATON_BUILD}
 python=/usr/bin/python3
 [ -x "$python" ] || python=python3
 
-# Test files one after another; each one's lines at its end, so that two lanes do not mix.
+# Test files one after another; each one's lines at its end, so that lanes do not mix.
 run_lane() {
   local file out code=0
   for file in "$@"; do
@@ -20,16 +20,17 @@ run_lane() {
   return "$code"
 }
 
-# Two lanes: tests mostly wait, the faults for deadlines above all.
+# Lanes beside each other: tests mostly wait, the faults for deadlines, the operations for what a page says.
 run_release() {
-  local file lane code=0 others=()
+  local file lane code=0 lanes=() others=()
   for file in "$here"/*_test.py; do
-    [ "$(basename "$file")" = fault_test.py ] || others+=("$file")
+    case $(basename "$file") in
+      fault_test.py | operations_test.py) run_lane "$file" & lanes+=($!) ;;
+      *) others+=("$file") ;;
+    esac
   done
-  run_lane "$here/fault_test.py" &
-  lane=$!
   run_lane "${others[@]}" || code=1
-  wait "$lane" || code=1
+  for lane in "${lanes[@]}"; do wait "$lane" || code=1; done
   return "$code"
 }
 
