@@ -11,7 +11,7 @@ build_packages=(
   libcriterion-dev openssl python3
 )
 test_packages=(
-  clang clang-format clang-tidy shellcheck xxhash zstd sqlite3 binutils procps iproute2 util-linux
+  clang clang-format clang-tidy shellcheck xxhash zstd sqlite3 binutils procps iproute2 util-linux curl
   python3-venv python3-grpcio python3-protobuf libnuma1 spin etcd-server prometheus
   nftables iptables faketime fiu-utils
 )
