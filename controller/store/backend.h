@@ -39,6 +39,10 @@ BATON_MUST_USE struct baton_status etcd_store_open_reader(const char *address, s
                                                           struct store_start *out_start);
 BATON_MUST_USE struct baton_status memory_store_open(uint64_t wall_ns, struct store **out);
 
+/* Gives the record to 'visit' that a kind's word, a key and a text make; as store_load() otherwise. */
+BATON_MUST_USE struct baton_status store_decode(const char *word, const char *key, const char *text,
+                                                store_visit_fn visit, void *context);
+
 /* The generation of a store that is made at 'wall_ns': its second, so that it is above that of a
  * store that was made before it and lost. */
 uint64_t store_first_generation(uint64_t wall_ns);

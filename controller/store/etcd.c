@@ -126,7 +126,7 @@ static struct baton_status change_epoch(struct etcd_store *store, epoch_change_f
     return st;
 }
 
-static struct baton_status gone(const struct etcd_store *store)
+struct baton_status etcd_gone(const struct etcd_store *store)
 {
     return baton_status_hint(baton_status_make(BATON_DATA_LOSS, BATON_REASON_MALFORMED,
                                                "store: the keys under %s are gone from etcd",
@@ -153,7 +153,7 @@ static struct baton_status next_leader(const struct etcd_store *store, struct et
 {
     (void)floor;
     if (!found->exists) {
-        return gone(store);
+        return etcd_gone(store);
     }
     follow_cluster(store, &found->epoch);
     found->epoch.epoch.n++;
@@ -184,7 +184,7 @@ static struct baton_status next_generation(const struct etcd_store *store, struc
 {
     uint64_t generation = found->epoch.epoch.generation;
     if (!found->exists) {
-        return gone(store);
+        return etcd_gone(store);
     }
     if (store->leads && found->epoch_mod != store->epoch_mod) {
         return baton_status_make(BATON_ABORTED, BATON_REASON_STALE_EPOCH,
@@ -586,7 +586,7 @@ static struct baton_status find_or_make(struct etcd_store *store)
 }
 
 /* A large change is applied within moments, unless its controller died over it. */
-static struct baton_status find_snapshot(struct etcd_store *store, struct store_start *out)
+struct baton_status etcd_take_snapshot(struct etcd_store *store, struct store_start *out)
 {
     etcd_begin(store);
     uint64_t deadline_ns = etcd_deadline_ns(store);
@@ -611,14 +611,14 @@ static struct baton_status find_snapshot(struct etcd_store *store, struct store_
             "try again; if its controller is gone, start one: it applies the rest");
     }
     store->snapshot = found.at;
+    store->revision_mod = found.revision_mod;
     store->revision = found.revision.revision;
     store->log_next_number = found.log_last + 1;
     *out = (struct store_start){ found.epoch.epoch, store->revision, store->log_next_number };
     return st;
 }
 
-/* The client only; 'out' is also set on failure, unless there was no memory. */
-static struct baton_status open_client(const char *address, struct etcd_store **out)
+struct baton_status etcd_open_client(const char *address, struct etcd_store **out)
 {
     uint8_t writer[(ETCD_WRITER_BYTES - 1) / 2];
     struct etcd_store *store = calloc(1, sizeof(*store));
@@ -647,7 +647,7 @@ static struct baton_status opened(struct etcd_store *store, struct baton_status 
 struct baton_status etcd_store_open(const char *address, uint64_t wall_ns, struct store **out)
 {
     struct etcd_store *store = NULL;
-    struct baton_status st = open_client(address, &store);
+    struct baton_status st = etcd_open_client(address, &store);
     if (baton_ok(&st)) {
         store->wall_ns = wall_ns;
         st = find_or_make(store);
@@ -659,9 +659,9 @@ struct baton_status etcd_store_open_reader(const char *address, struct store **o
                                            struct store_start *out_start)
 {
     struct etcd_store *store = NULL;
-    struct baton_status st = open_client(address, &store);
+    struct baton_status st = etcd_open_client(address, &store);
     if (baton_ok(&st)) {
-        st = find_snapshot(store, out_start);
+        st = etcd_take_snapshot(store, out_start);
     }
     return opened(store, st, out);
 }

@@ -61,15 +61,9 @@ static struct baton_status take_pair(const json_t *object, struct etcd_answer *o
                                                     : malformed("a pair's key or value is no text");
 }
 
-static struct baton_status take_range(const json_t *range, struct etcd_answer *out)
+/* Room for 'count' more pairs. */
+static struct baton_status make_room(size_t count, struct etcd_answer *out)
 {
-    struct baton_status st = baton_status_ok();
-    const json_t *list = json_object_get(range, "kvs");
-    size_t count = json_array_size(list);
-    out->more = json_is_true(json_object_get(range, "more"));
-    if (count == 0) {
-        return st;
-    }
     if (count > ETCD_PAIRS_MAX - out->pairs_count) {
         return malformed("more pairs than were asked for");
     }
@@ -80,8 +74,47 @@ static struct baton_status take_range(const json_t *range, struct etcd_answer *o
     }
     memset(pairs + out->pairs_count, 0, count * sizeof(struct etcd_pair));
     out->pairs = pairs;
+    return baton_status_ok();
+}
+
+static struct baton_status take_range(const json_t *range, struct etcd_answer *out)
+{
+    const json_t *list = json_object_get(range, "kvs");
+    size_t count = json_array_size(list);
+    out->more = json_is_true(json_object_get(range, "more"));
+    struct baton_status st = count == 0 ? baton_status_ok() : make_room(count, out);
     for (size_t i = 0; baton_ok(&st) && i < count; i++) {
         st = take_pair(json_array_get(list, i), out);
+    }
+    return st;
+}
+
+static void take_message(const char *text, struct etcd_answer *out)
+{
+    size_t at = 0;
+    for (; text != NULL && text[at] != '\0' && at + 1 < sizeof(out->message); at++) {
+        out->message[at] = text[at] >= ' ' && text[at] < 0x7f ? text[at] : '?';
+    }
+    out->message[at] = '\0';
+}
+
+/* A line of a watch: {"result":{"header":...,"created":true,"events":[{"type":"DELETE","kv":...}]}}. */
+static struct baton_status take_watch(const json_t *result, struct etcd_answer *out)
+{
+    const json_t *list = json_object_get(result, "events");
+    size_t count = json_array_size(list);
+    out->created = json_is_true(json_object_get(result, "created"));
+    out->canceled = json_is_true(json_object_get(result, "canceled"));
+    out->compacted = number_of(result, "compact_revision");
+    if (out->canceled) {
+        take_message(json_string_value(json_object_get(result, "cancel_reason")), out);
+    }
+    struct baton_status st = count == 0 ? baton_status_ok() : make_room(count, out);
+    for (size_t i = 0; baton_ok(&st) && i < count; i++) {
+        const json_t *event = json_array_get(list, i);
+        const char *type = json_string_value(json_object_get(event, "type"));
+        st = take_pair(json_object_get(event, "kv"), out);
+        out->pairs[out->pairs_count - 1].removed = type != NULL && strcmp(type, "DELETE") == 0;
     }
     return st;
 }
@@ -98,26 +131,24 @@ static void take_error(const json_t *root, struct etcd_answer *out)
     if (out->error == 0 && inner != NULL) {
         out->error = BATON_UNKNOWN;
     }
-    size_t at = 0;
-    for (; text != NULL && text[at] != '\0' && at + 1 < sizeof(out->message); at++) {
-        out->message[at] = text[at] >= ' ' && text[at] < 0x7f ? text[at] : '?';
-    }
-    out->message[at] = '\0';
+    take_message(text, out);
 }
 
-static struct baton_status take_all(const json_t *root, struct etcd_answer *out)
+static struct baton_status take_all(const json_t *whole, struct etcd_answer *out)
 {
+    const json_t *result = json_object_get(whole, "result");
+    const json_t *root = json_is_object(result) ? result : whole;
     const json_t *header = json_object_get(root, "header");
     const json_t *responses = json_object_get(root, "responses");
     const char *token = json_string_value(json_object_get(root, "token"));
     out->cluster_id = number_of(header, "cluster_id");
     out->revision = number_of(header, "revision");
     out->succeeded = json_is_true(json_object_get(root, "succeeded"));
-    take_error(root, out);
+    take_error(whole, out);
     if (token != NULL && !baton_text_copy(out->token, sizeof(out->token), token)) {
         return malformed("a token that is too long");
     }
-    struct baton_status st = take_range(root, out);
+    struct baton_status st = root == result ? take_watch(result, out) : take_range(root, out);
     for (size_t i = 0; baton_ok(&st) && i < json_array_size(responses); i++) {
         const json_t *range = json_object_get(json_array_get(responses, i), "response_range");
         st = range == NULL ? st : take_range(range, out);

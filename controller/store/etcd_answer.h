@@ -1,7 +1,8 @@
 /* etcd_answer.h -- what etcd's JSON gateway answers, parsed within bounds.
  *
- * One parser for ranges, transactions, logins and errors: what an answer lacks stays zero (the gateway
- * omits zeros).  The pairs of all ranges of a transaction come in one list.  Knows etcd 3.4 to 3.6.
+ * One parser for ranges, transactions, logins, a line of a watch and errors: what an answer lacks stays zero (the
+ * gateway omits zeros).  The pairs of all ranges of a transaction come in one list, so do a watch's events.  Knows etcd
+ * 3.4 to 3.6.
  *
  * Depends on: api/base; jansson inside.  Threads: any.
  * Ownership: an answer owns its pairs; etcd_answer_free(). */
@@ -26,6 +27,7 @@ struct etcd_pair {
     char *key;   /* Terminated; holds no NUL. */
     char *value; /* Terminated; holds no NUL. */
     uint64_t mod_revision;
+    bool removed; /* Of a watch: the key is gone; the value is empty. */
 };
 
 struct etcd_answer {
@@ -34,6 +36,9 @@ struct etcd_answer {
     uint64_t error;                 /* gRPC code; 0: none. */
     bool succeeded;                 /* Of a transaction: its comparisons held. */
     bool more;                      /* Of a range: there are keys behind the last pair. */
+    bool created;                   /* Of a watch: it has begun. */
+    bool canceled;                  /* Of a watch: it has ended; 'message' may say why. */
+    uint64_t compacted;             /* Of that: up to there, which is why; else 0. */
     char message[ETCD_ERROR_BYTES]; /* Of an error, printable. */
     char token[ETCD_TOKEN_BYTES];   /* Of a login.  A secret. */
     struct etcd_pair *pairs;

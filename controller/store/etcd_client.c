@@ -309,3 +309,17 @@ struct baton_status etcd_client_call(struct etcd_client *client, const char *pat
     }
     return nobody_serves(client, &attempt);
 }
+
+struct baton_status etcd_client_watch(struct etcd_client *client, uint32_t endpoint,
+                                      struct baton_bytes body, struct etcd_stream **out)
+{
+    struct baton_status st = baton_status_ok();
+    if (client->address->user[0] != '\0') { /* What ended the last watch may have been its token. */
+        client->logged_in = false;
+        if (log_in(client, etcd_client_deadline_ns(client), &st) != ETCD_FINE) {
+            client->endpoint = (client->endpoint + 1) % client->address->endpoints_count;
+            return st;
+        }
+    }
+    return etcd_stream_open(client->http, endpoint, "watch", body, out);
+}

@@ -33,6 +33,12 @@ BATON_MUST_USE struct baton_status etcd_client_call(struct etcd_client *client, 
                                                     struct baton_bytes body, uint64_t deadline_ns,
                                                     struct etcd_answer *out);
 
+/* Opens a watch at one member, with a new login where there is a user: "/v3/watch" with 'body'. */
+struct etcd_stream;
+BATON_MUST_USE struct baton_status etcd_client_watch(struct etcd_client *client, uint32_t endpoint,
+                                                     struct baton_bytes body,
+                                                     struct etcd_stream **out);
+
 /* Believes this cluster only, unless another one is pinned; 0: does nothing. */
 void etcd_client_pin(struct etcd_client *client, uint64_t cluster);
 

@@ -94,9 +94,8 @@ static CURLcode set_file(CURL *easy, CURLoption option, const char *path)
     return rc;
 }
 
-static bool configure(struct etcd_http *http)
+static bool configure(CURL *easy, const struct etcd_address *address, char *error)
 {
-    CURL *easy = http->easy;
     CURLcode rc = CURLE_OK;
     rc |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     rc |= curl_easy_setopt(easy, CURLOPT_PROXY, "");
@@ -107,13 +106,17 @@ static bool configure(struct etcd_http *http)
     rc |= curl_easy_setopt(easy, CURLOPT_MAXCONNECTS, (long)CONNECTIONS_MAX);
     rc |= curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     rc |= curl_easy_setopt(easy, CURLOPT_POST, 1L);
-    rc |= curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, http->error);
-    rc |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
-    rc |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, http);
-    rc |= set_file(easy, CURLOPT_CAINFO, http->address->ca);
-    rc |= set_file(easy, CURLOPT_SSLCERT, http->address->cert);
-    rc |= set_file(easy, CURLOPT_SSLKEY, http->address->key);
+    rc |= curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error);
+    rc |= set_file(easy, CURLOPT_CAINFO, address->ca);
+    rc |= set_file(easy, CURLOPT_SSLCERT, address->cert);
+    rc |= set_file(easy, CURLOPT_SSLKEY, address->key);
     return rc == CURLE_OK;
+}
+
+static bool take_bodies(CURL *easy, curl_write_callback taker, void *self)
+{
+    CURLcode rc = curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, taker);
+    return rc == CURLE_OK && curl_easy_setopt(easy, CURLOPT_WRITEDATA, self) == CURLE_OK;
 }
 
 struct baton_status etcd_http_open(const struct etcd_address *address, struct etcd_http **out)
@@ -127,7 +130,8 @@ struct baton_status etcd_http_open(const struct etcd_address *address, struct et
     }
     http->address = address;
     http->easy = curl_easy_init();
-    if (http->easy != NULL && configure(http)) {
+    if (http->easy != NULL && configure(http->easy, address, http->error) &&
+        take_bodies(http->easy, on_body, http)) {
         st = etcd_http_set_token(http, "");
     }
     if (!baton_ok(&st)) {
@@ -181,10 +185,11 @@ static bool never_left(struct etcd_http *http, CURLcode result, bool warm)
                      result == CURLE_COULDNT_RESOLVE_HOST || is_certificate(result));
 }
 
-static struct baton_status failure(struct etcd_http *http, const char *endpoint, CURLcode result)
+static struct baton_status failure(const char *endpoint, CURLcode result, const char *error,
+                                   bool too_long)
 {
-    const char *what = http->error[0] != '\0' ? http->error : curl_easy_strerror(result);
-    if (http->too_long) {
+    const char *what = error[0] != '\0' ? error : curl_easy_strerror(result);
+    if (too_long) {
         return baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT,
                                  "etcd %s: an answer of more than %d bytes", endpoint,
                                  (int)ETCD_ANSWER_BYTES_MAX);
@@ -211,18 +216,192 @@ struct baton_status etcd_http_post(struct etcd_http *http, uint32_t endpoint, co
     *reply = (struct etcd_reply){ .sent = ETCD_NOT_SENT };
     (void)snprintf(url, sizeof(url), "%s/v3/%s", base, path);
     if (!prepare(http, url, body, timeout_ms)) {
-        return failure(http, base, CURLE_OUT_OF_MEMORY);
+        return failure(base, CURLE_OUT_OF_MEMORY, "", false);
     }
     CURLcode result = curl_easy_perform(http->easy);
     http->warm[endpoint] = result == CURLE_OK;
     if (result != CURLE_OK) {
         bool left = !never_left(http, result, warm);
         reply->sent = http->too_long ? ETCD_TOO_LONG : (left ? ETCD_NO_ANSWER : ETCD_NOT_SENT);
-        return failure(http, base, result);
+        return failure(base, result, http->error, http->too_long);
     }
     (void)curl_easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, &reply->code);
     reply->sent = ETCD_ANSWERED;
     const char *data = http->body.size == 0 ? "" : http->body.data;
     reply->body = (struct baton_bytes){ (const uint8_t *)data, http->body.size };
     return baton_status_ok();
+}
+
+/* --- streams --- */
+
+struct etcd_stream {
+    CURLM *multi;
+    CURL *easy;
+    struct curl_slist *headers;
+    struct etcd_text body; /* What came; up to 'at' it was given out. */
+    size_t at;
+    size_t searched; /* Up to there is no end of a line. */
+    bool too_long;
+    bool ended;
+    CURLcode result; /* Of the end. */
+    char endpoint[ETCD_URL_BYTES];
+    char error[CURL_ERROR_SIZE];
+};
+
+static size_t on_stream(char *data, size_t size, size_t count, void *self)
+{
+    struct etcd_stream *stream = self;
+    size_t bytes = size * count;
+    size_t rest = stream->body.size - stream->at;
+    if (stream->at > 0) {
+        memmove(stream->body.data, stream->body.data + stream->at, rest);
+        stream->body.size = rest;
+        stream->searched -= stream->at;
+        stream->at = 0;
+    }
+    stream->too_long = bytes > ETCD_ANSWER_BYTES_MAX - rest;
+    if (stream->too_long) {
+        return 0;
+    }
+    etcd_text_bytes(&stream->body, data, bytes);
+    return stream->body.failed ? 0 : bytes;
+}
+
+static bool copy_headers(const struct curl_slist *from, struct curl_slist **out)
+{
+    bool ok = true;
+    for (; ok && from != NULL; from = from->next) {
+        ok = add_header(out, from->data);
+    }
+    return ok;
+}
+
+/* No time for the whole: it goes on.  That it says nothing is noticed elsewhere (etcd_follow.c). */
+static bool prepare_stream(struct etcd_stream *stream, const struct etcd_http *http,
+                           const char *path, struct baton_bytes body)
+{
+    char url[URL_BYTES];
+    CURL *easy = stream->easy;
+    (void)snprintf(url, sizeof(url), "%s/v3/%s", stream->endpoint, path);
+    bool ok = configure(easy, http->address, stream->error) &&
+              take_bodies(easy, on_stream, stream) && copy_headers(http->headers, &stream->headers);
+    CURLcode rc = curl_easy_setopt(easy, CURLOPT_URL, url);
+    rc |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, stream->headers);
+    rc |= curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS_MAX);
+    rc |= curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    rc |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.size);
+    rc |= curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, (const char *)body.data);
+    return ok && rc == CURLE_OK && curl_multi_add_handle(stream->multi, easy) == CURLM_OK;
+}
+
+struct baton_status etcd_stream_open(const struct etcd_http *http, uint32_t endpoint,
+                                     const char *path, struct baton_bytes body,
+                                     struct etcd_stream **out)
+{
+    struct etcd_stream *stream = calloc(1, sizeof(*stream));
+    baton_assert(stream != NULL);
+    (void)snprintf(stream->endpoint, sizeof(stream->endpoint), "%s",
+                   http->address->endpoints[endpoint]);
+    stream->multi = curl_multi_init();
+    stream->easy = curl_easy_init();
+    if (stream->multi == NULL || stream->easy == NULL ||
+        !prepare_stream(stream, http, path, body)) {
+        struct baton_status st = failure(stream->endpoint, CURLE_OUT_OF_MEMORY, "", false);
+        etcd_stream_close(stream);
+        return st;
+    }
+    *out = stream;
+    return baton_status_ok();
+}
+
+/* Lets libcurl take what is there. */
+static void perform(struct etcd_stream *stream)
+{
+    int running = 0;
+    int left = 0;
+    CURLMsg *message;
+    CURLMcode code = curl_multi_perform(stream->multi, &running);
+    if (code != CURLM_OK) {
+        stream->ended = true;
+        stream->result = CURLE_FAILED_INIT;
+    }
+    while ((message = curl_multi_info_read(stream->multi, &left)) != NULL) {
+        if (message->msg == CURLMSG_DONE) {
+            stream->ended = true;
+            stream->result = message->data.result;
+        }
+    }
+}
+
+/* The next line without its end; what comes behind the last one when all came. */
+static bool take_line(struct etcd_stream *stream, struct baton_bytes *line)
+{
+    char *data = stream->body.data;
+    size_t size = stream->body.size;
+    char *end = size > stream->searched
+                    ? memchr(data + stream->searched, '\n', size - stream->searched)
+                    : NULL;
+    if (end == NULL && !(stream->ended && stream->at < size)) {
+        stream->searched = size;
+        return false;
+    }
+    size_t to = end == NULL ? size : (size_t)(end - data);
+    *line = (struct baton_bytes){ (const uint8_t *)data + stream->at, to - stream->at };
+    stream->at = end == NULL ? size : to + 1;
+    stream->searched = stream->at;
+    return true;
+}
+
+static struct baton_status end_of(const struct etcd_stream *stream)
+{
+    return stream->result != CURLE_OK
+               ? failure(stream->endpoint, stream->result, stream->error, stream->too_long)
+               : baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
+                                   "etcd %s ended its answer", stream->endpoint);
+}
+
+enum etcd_stream_next etcd_stream_next(struct etcd_stream *stream, uint64_t wait_ms,
+                                       struct baton_bytes *line, struct baton_status *why)
+{
+    enum { WAIT_MS_MAX = 1000 };
+    int wait = (int)(wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX);
+    for (int tries = 0; tries < 2; tries++) {
+        if (take_line(stream, line)) {
+            return ETCD_STREAM_LINE;
+        }
+        if (!stream->ended) {
+            perform(stream);
+        }
+        if (take_line(stream, line)) {
+            return ETCD_STREAM_LINE;
+        }
+        if (stream->ended) {
+            *why = end_of(stream);
+            return ETCD_STREAM_END;
+        }
+        if (tries == 0) {
+            (void)curl_multi_poll(stream->multi, NULL, 0, wait, NULL);
+        }
+    }
+    return ETCD_STREAM_QUIET;
+}
+
+void etcd_stream_wake(struct etcd_stream *stream)
+{
+    (void)curl_multi_wakeup(stream->multi);
+}
+
+void etcd_stream_close(struct etcd_stream *stream)
+{
+    if (stream == NULL) {
+        return;
+    }
+    if (stream->multi != NULL && stream->easy != NULL) {
+        (void)curl_multi_remove_handle(stream->multi, stream->easy);
+    }
+    curl_easy_cleanup(stream->easy);
+    (void)curl_multi_cleanup(stream->multi);
+    free_headers(stream->headers);
+    etcd_text_free(&stream->body);
+    free(stream);
 }

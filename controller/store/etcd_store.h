@@ -78,6 +78,14 @@ void etcd_key(const struct etcd_store *store, const char *name, char out[ETCD_KE
 BATON_MUST_USE struct baton_status etcd_find(struct etcd_store *store, uint64_t deadline_ns,
                                              struct etcd_found *out);
 
+/* The client only; 'out' is also set on failure, unless there was no memory. */
+BATON_MUST_USE struct baton_status etcd_open_client(const char *address, struct etcd_store **out);
+/* Reads at the present revision of etcd from now on, once no large commit is applied by half. */
+BATON_MUST_USE struct baton_status etcd_take_snapshot(struct etcd_store *store,
+                                                      struct store_start *out);
+/* The fencing keys are gone. */
+BATON_MUST_USE struct baton_status etcd_gone(const struct etcd_store *store);
+
 /* Adds '{"request_range":...}'; 'more' is what else the range says, e.g. ",\"limit\":\"1\"". */
 void etcd_op_range(struct etcd_text *text, const char *key, const char *end, const char *more);
 

@@ -109,10 +109,9 @@ static struct baton_status unfinished(const char *archive)
         "finish it: batonctl store import with the same archive");
 }
 
-static struct baton_status load_text(void *context, const char *word, const char *key,
-                                     const char *text)
+struct baton_status store_decode(const char *word, const char *key, const char *text,
+                                 store_visit_fn visit, void *context)
 {
-    const struct loading *loading = context;
     enum record_kind kind = RECORD_KINDS_END;
     union record_body body;
     if (!record_kind_find(word, &kind)) {
@@ -125,8 +124,14 @@ static struct baton_status load_text(void *context, const char *word, const char
     if (baton_ok(&st) && kind == RECORD_CLUSTER && body.cluster.importing[0] != '\0') {
         st = unfinished(body.cluster.importing);
     }
-    return baton_ok(&st) ? loading->visit(loading->context, (struct record_ref){ kind, &body })
-                         : st;
+    return baton_ok(&st) ? visit(context, (struct record_ref){ kind, &body }) : st;
+}
+
+static struct baton_status load_text(void *context, const char *word, const char *key,
+                                     const char *text)
+{
+    const struct loading *loading = context;
+    return store_decode(word, key, text, loading->visit, loading->context);
 }
 
 struct baton_status store_load(struct store *store, store_visit_fn visit, void *context)

@@ -80,3 +80,27 @@ uint64_t now_ms(void)
 {
     return baton_clock_monotonic_ns() / BATON_NS_PER_MS;
 }
+
+struct store_follower *follow(const char *address, uint64_t cluster)
+{
+    struct store_follower *follower = NULL;
+    must(store_follower_open(address, cluster, &follower));
+    must(store_follower_start(follower));
+    store_follower_set(follower, true);
+    return follower;
+}
+
+struct store_copy followed(struct store_follower *follower, uint64_t revision)
+{
+    enum { WAIT_MS = 60000 };
+    struct store_copy copy;
+    uint64_t from_ns = baton_clock_monotonic_ns();
+    for (;;) {
+        store_follower_look(follower, &copy);
+        if (copy.whole && copy.revision == revision && copy.confirmed_ns >= from_ns) {
+            return copy;
+        }
+        CHECK(baton_clock_monotonic_ns() - from_ns < WAIT_MS * BATON_NS_PER_MS);
+        baton_clock_sleep_ns(5 * BATON_NS_PER_MS);
+    }
+}

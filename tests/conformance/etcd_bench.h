@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "controller/store/follow.h"
 #include "controller/store/store.h"
 
 #define CHECK(condition_)                                                                          \
@@ -47,5 +48,10 @@ struct baton_status note(void *context, struct record_ref record);
 /* The first 'count' models all have one number, which is returned. */
 uint64_t value_of(struct bench *bench, int count);
 uint64_t now_ms(void);
+
+/* Opens, starts and sets on a copy that follows. */
+struct store_follower *follow(const char *address, uint64_t cluster);
+/* Waits until the copy is whole, of this revision of the store, and confirmed after this call; what it then is. */
+struct store_copy followed(struct store_follower *follower, uint64_t revision);
 
 #endif /* etcd_bench.h */

@@ -584,6 +584,10 @@ static void credentials(void)
     baton_clock_sleep_ns(3500 * BATON_NS_PER_MS); /* The token is over. */
     must(commit(&bench, 2, 1));
     CHECK(value_of(&bench, 1) == 2);
+    struct store_follower *follower = follow(address, 0); /* With a login of its own. */
+    must(commit(&bench, 3, 1));
+    (void)followed(follower, 3);
+    store_follower_close(follower);
     store_close(bench.store);
     login_past_dead_members(&rig);
     etcd_rig_stop(&rig);
@@ -606,6 +610,10 @@ static void certificates(void)
     struct bench bench = lead(address);
     must(commit(&bench, 1, RECORDS));
     CHECK(value_of(&bench, RECORDS) == 1);
+    struct store_follower *follower = follow(address, store_cluster(bench.store));
+    must(commit(&bench, 2, RECORDS));
+    (void)followed(follower, 2);
+    store_follower_close(follower);
     store_close(bench.store);
     (void)snprintf(tail, sizeof(tail), "/tls?timeoutMs=3000&ca=%s/other.pem", f);
     etcd_rig_address(&rig, tail, address);

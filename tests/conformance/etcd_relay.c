@@ -138,6 +138,10 @@ static void *serve(void *argument)
     struct connection *connection = argument;
     bool open = connection->server >= 0;
     while (open && !atomic_load(&connection->relay->stopping)) {
+        if (atomic_load(&connection->relay->mode) == RELAY_STALL) {
+            (void)poll(NULL, 0, POLL_MS);
+            continue;
+        }
         struct pollfd fds[2] = { { connection->server, POLLIN, 0 },
                                  { connection->client, POLLIN, 0 } };
         (void)poll(fds, 2, POLL_MS);

@@ -61,8 +61,9 @@ int etcd_rig_free_port(void);
 
 /* A relay between a client and one member.  HOLD keeps what clients send, also after they hung up,
  * until the relay passes again: a request that arrives late.  DEAF passes requests and drops answers.
- * SLOW passes each request RELAY_SLOW_MS later. */
-enum etcd_relay_mode { RELAY_PASS, RELAY_HOLD, RELAY_DEAF, RELAY_SLOW };
+ * SLOW passes each request RELAY_SLOW_MS later.  STALL passes nothing and hangs up on nobody: a connection
+ * that says no more. */
+enum etcd_relay_mode { RELAY_PASS, RELAY_HOLD, RELAY_DEAF, RELAY_SLOW, RELAY_STALL };
 enum { RELAY_SLOW_MS = 100 };
 struct etcd_relay;
 struct etcd_relay *etcd_relay_start(int target_port);

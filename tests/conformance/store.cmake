@@ -14,7 +14,7 @@ baton_plain_test(archive_conformance LABEL conformance
 if(NOT BATON_FUZZ)
   set_tests_properties(archive_conformance PROPERTIES TIMEOUT 900)
 endif()
-foreach(program etcd_faults etcd_leader etcd_members etcd_upkeep)
+foreach(program etcd_faults etcd_follow etcd_leader etcd_members etcd_upkeep)
   baton_plain_test(${program} LABEL conformance
     SOURCES ${here}/${program}.c ${here}/etcd_bench.c ${here}/etcd_parts.c ${here}/patience.c ${rig} LIBS controller_store PkgConfig::RIG_CURL Threads::Threads)
   if(NOT BATON_FUZZ)
