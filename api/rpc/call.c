@@ -26,6 +26,8 @@ void rpc_call_unref(struct rpc_call *call)
     grpc_metadata_array_destroy(&call->metadata);
     grpc_slice_unref(call->final_message);
     grpc_slice_unref(call->final_details);
+    grpc_slice_unref(call->stored[0]);
+    grpc_slice_unref(call->stored[1]);
     pthread_mutex_destroy(&call->mutex);
     struct rpc_server *server = call->server;
     free(call);
@@ -49,6 +51,8 @@ static struct rpc_call *create(struct rpc_server *server, struct rpc_loop *loop)
     call->send_tag.run = call_on_sent;
     call->final_message = grpc_empty_slice();
     call->final_details = grpc_empty_slice();
+    call->stored[0] = grpc_empty_slice();
+    call->stored[1] = grpc_empty_slice();
     grpc_call_details_init(&call->details);
     grpc_metadata_array_init(&call->metadata);
     pthread_mutex_init(&call->mutex, NULL);

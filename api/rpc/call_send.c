@@ -1,4 +1,5 @@
 /* call_send.c -- a server call's way out: the queue, one batch at a time, the status; see server.h. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/rpc/details.h"
@@ -33,6 +34,40 @@ void call_drop_queue(struct rpc_call *call)
     call->last = NULL;
 }
 
+static grpc_slice number_slice(uint64_t number)
+{
+    char text[24];
+    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)number);
+    return grpc_slice_from_copied_string(text);
+}
+
+void rpc_call_mark_stored(struct rpc_call *call, const struct rpc_stored *stored)
+{
+    pthread_mutex_lock(&call->mutex);
+    if (stored->is_stored && !call->is_finished && GRPC_SLICE_LENGTH(call->stored[0]) == 0) {
+        call->stored[0] = number_slice(stored->revision);
+        call->stored[1] = number_slice(stored->age_ns / 1000000);
+    }
+    pthread_mutex_unlock(&call->mutex);
+}
+
+/* The pairs that go with the status; how many. */
+static size_t fill_trailers(struct rpc_call *call)
+{
+    size_t count = 0;
+    if (GRPC_SLICE_LENGTH(call->final_details) > 0) {
+        call->final_metadata[count].key = grpc_slice_from_static_string(RPC_DETAILS_KEY);
+        call->final_metadata[count++].value = call->final_details;
+    }
+    if (GRPC_SLICE_LENGTH(call->stored[0]) > 0) {
+        call->final_metadata[count].key = grpc_slice_from_static_string(RPC_STORED_REVISION_KEY);
+        call->final_metadata[count++].value = call->stored[0];
+        call->final_metadata[count].key = grpc_slice_from_static_string(RPC_STORED_AGE_KEY);
+        call->final_metadata[count++].value = call->stored[1];
+    }
+    return count;
+}
+
 static grpc_op status_op(struct rpc_call *call)
 {
     grpc_op op = { .op = GRPC_OP_SEND_STATUS_FROM_SERVER };
@@ -40,12 +75,8 @@ static grpc_op status_op(struct rpc_call *call)
     if (call->final_code != GRPC_STATUS_OK) {
         op.data.send_status_from_server.status_details = &call->final_message;
     }
-    if (GRPC_SLICE_LENGTH(call->final_details) > 0) {
-        call->final_metadata.key = grpc_slice_from_static_string(RPC_DETAILS_KEY);
-        call->final_metadata.value = call->final_details;
-        op.data.send_status_from_server.trailing_metadata = &call->final_metadata;
-        op.data.send_status_from_server.trailing_metadata_count = 1;
-    }
+    op.data.send_status_from_server.trailing_metadata = call->final_metadata;
+    op.data.send_status_from_server.trailing_metadata_count = fill_trailers(call);
     return op;
 }
 

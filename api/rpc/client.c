@@ -304,6 +304,31 @@ void client_end_deinit(struct client_end *end)
     grpc_metadata_array_destroy(&end->trailers);
 }
 
+/* A decimal number in the trailers; false: there is none. */
+static bool trailing_number(const struct client_end *end, const char *key, uint64_t *out)
+{
+    char text[24];
+    for (size_t i = 0; i < end->trailers.count; i++) {
+        if (rpc_slice_is(end->trailers.metadata[i].key, key)) {
+            rpc_slice_text(end->trailers.metadata[i].value, text, sizeof(text));
+            size_t digits = strspn(text, "0123456789");
+            *out = strtoull(text, NULL, 10);
+            return digits > 0 && text[digits] == '\0';
+        }
+    }
+    return false;
+}
+
+struct rpc_stored client_end_stored(const struct client_end *end)
+{
+    uint64_t revision = 0;
+    uint64_t age_ms = 0;
+    bool is = trailing_number(end, RPC_STORED_REVISION_KEY, &revision) &&
+              trailing_number(end, RPC_STORED_AGE_KEY, &age_ms) && age_ms <= UINT64_MAX / 1000000;
+    return is ? (struct rpc_stored){ true, revision, age_ms * 1000000 }
+              : (struct rpc_stored){ .is_stored = false };
+}
+
 grpc_op client_end_op(struct client_end *end)
 {
     grpc_op op = { .op = GRPC_OP_RECV_STATUS_ON_CLIENT };

@@ -71,6 +71,8 @@ struct client_end {
 };
 void client_end_init(struct client_end *end);
 void client_end_deinit(struct client_end *end);
+/* What the server said of its answer. */
+struct rpc_stored client_end_stored(const struct client_end *end);
 grpc_op client_end_op(struct client_end *end);
 /* As our status; 'call' names what failed where the peer did not.  CANCELLED that is not ours
  * ('is_cancelled') is a server that goes away: UNAVAILABLE.  The client learns from it where its next

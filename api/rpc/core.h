@@ -20,6 +20,10 @@
 
 #define RPC_CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
+/* In the trailers of an answer of a standby: decimal numbers. */
+#define RPC_STORED_REVISION_KEY "x-baton-stored-revision"
+#define RPC_STORED_AGE_KEY      "x-baton-stored-age-ms"
+
 /* In the headers of an accepted stream. */
 #define RPC_ACCEPTED_KEY "x-baton-accepted"
 

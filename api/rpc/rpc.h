@@ -61,6 +61,14 @@ void rpc_expiry_destroy(struct rpc_expiry *expiry); /* Null is fine. */
 BATON_MUST_USE BATON_PRINTF(2, 3) struct baton_status
     rpc_status_field(const char *field, const char *fmt, ...);
 
+/* What a controller that stands by says of an answer: that it is of the store and not of a leader, at which revision,
+ * and how long ago the store was at it for sure.  Travels as trailing metadata (NotLeader in common.proto). */
+struct rpc_stored {
+    bool is_stored; /* False: the answer is a leader's, and nothing is said. */
+    uint64_t revision;
+    uint64_t age_ns;
+};
+
 /* What may go along with a failure. Zero is "nothing more". */
 struct rpc_error_details {
     const char *subject; /* FAILED_PRECONDITION: which object, "group/g1" (PreconditionFailure). */
@@ -228,6 +236,9 @@ const char *rpc_call_option(const struct rpc_call *call, uint32_t option_number)
  * this returns. */
 void rpc_reply(struct rpc_call *call, const void *message);
 
+/* Before the answer: marks it. */
+void rpc_call_mark_stored(struct rpc_call *call, const struct rpc_stored *stored);
+
 /* Queues one message of a server or bidi stream; encoded before this returns.  A full queue cuts the
  * stream: the caller gets RESOURCE_EXHAUSTED LIMIT and so does the client.  CANCELLED after the
  * call's end.  After a failure nothing more can be sent; rpc_finish() is not needed. */
@@ -315,6 +326,7 @@ struct rpc_call_options {
 struct rpc_result {
     struct baton_status status; /* With the peer's reason and hint. */
     void *message;              /* The caller's, free with baton_wire_free(); null if not OK. */
+    struct rpc_stored stored;   /* Of an answer that is OK. */
 };
 
 /* One request, one reply; blocks until the deadline at most.  Not on an rpc thread.  'options' may

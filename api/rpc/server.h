@@ -117,7 +117,8 @@ struct rpc_call {
     grpc_status_code final_code;
     grpc_slice final_message;
     grpc_slice final_details; /* Empty: none. */
-    grpc_metadata final_metadata;
+    grpc_metadata final_metadata[3];
+    grpc_slice stored[2]; /* Revision and age; empty: not marked. */
     grpc_metadata headers;
 };
 

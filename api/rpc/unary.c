@@ -43,6 +43,7 @@ static void destroy(struct unary *unary)
 static void read_result(struct unary *unary, struct rpc_result *out)
 {
     out->message = NULL;
+    out->stored = client_end_stored(&unary->end);
     out->status = client_end_status(&unary->end, unary->client, &unary->call,
                                     atomic_load(&unary->entry.is_cancelled));
     if (!baton_ok(&out->status)) {

@@ -17,6 +17,8 @@
 /* How long a controller that leads is looked for, and how: a few times at once, for the first ones asked know it. */
 static const uint64_t search_ns = 10 * BATON_NS_PER_S;
 static const uint64_t search_pause_ns = 100 * BATON_NS_PER_MS;
+/* The same before one is content with what standbys know: longer than it takes another one to lead. */
+static const uint64_t brief_search_ns = 4 * BATON_NS_PER_S;
 enum { SEARCHES_AT_ONCE = 3 };
 
 enum cli_exit cli_connect(struct cli *cli)
@@ -77,9 +79,13 @@ bool cli_is_elsewhere(const struct cli *cli, const struct baton_status *st)
            (is_silent && rpc_client_has_choice(cli->client));
 }
 
-static struct rpc_result ask(struct cli *cli, const char *method, const void *request)
+static struct rpc_result search(struct cli *cli, const char *method, const void *request,
+                                uint64_t most_ns)
 {
-    struct rpc_call_options options = { .timeout_ns = cli->timeout_ns };
+    static const struct rpc_metadata stored = { "x-baton-read", "stored" };
+    struct rpc_call_options options = { .timeout_ns = cli->timeout_ns,
+                                        .metadata = &stored,
+                                        .metadata_count = cli->asks_stored ? 1 : 0 };
     bool bounded = cli->timeout_ns != 0 && cli->timeout_ns != RPC_NO_TIMEOUT;
     uint64_t begin_ns = baton_clock_monotonic_ns();
     uint64_t give_up_ns = 0;
@@ -87,8 +93,8 @@ static struct rpc_result ask(struct cli *cli, const char *method, const void *re
         uint64_t sent_ns = baton_clock_monotonic_ns();
         struct rpc_result result = rpc_unary(cli->client, method, request, &options);
         uint64_t now_ns = baton_clock_monotonic_ns();
-        if (give_up_ns == 0 || now_ns - sent_ns > search_ns) { /* The first of a row of failures. */
-            give_up_ns = now_ns + search_ns;
+        if (give_up_ns == 0 || now_ns - sent_ns > most_ns) { /* The first of a row of failures. */
+            give_up_ns = now_ns + most_ns;
         }
         bool late = bounded && now_ns - begin_ns + search_pause_ns >= cli->timeout_ns;
         if (baton_ok(&result.status) || !cli_is_elsewhere(cli, &result.status) || late ||
@@ -100,6 +106,33 @@ static struct rpc_result ask(struct cli *cli, const char *method, const void *re
             baton_clock_sleep_ns(search_pause_ns);
         }
     }
+}
+
+static void tell_stored(const struct rpc_stored *stored)
+{
+    (void)fprintf(stderr,
+                  "note: no controller that leads was found; this is a standby's copy of the store "
+                  "at revision "
+                  "%llu, known to be current %.1f s ago; what only a leader knows is left out\n",
+                  (unsigned long long)stored->revision, (double)stored->age_ns / 1e9);
+}
+
+static struct rpc_result ask(struct cli *cli, const char *method, const void *request)
+{
+    struct rpc_result result = { .message = NULL };
+    if (!cli->asks_stored) {
+        result = search(cli, method, request, cli->last_known ? brief_search_ns : search_ns);
+        if (!cli->last_known || !cli_is_elsewhere(cli, &result.status)) {
+            return result;
+        }
+    }
+    bool first = !cli->asks_stored;
+    cli->asks_stored = true;
+    result = search(cli, method, request, brief_search_ns);
+    if (first && baton_ok(&result.status) && result.stored.is_stored) {
+        tell_stored(&result.stored);
+    }
+    return result;
 }
 
 enum cli_exit cli_call(struct cli *cli, const char *method, const void *request, void **reply)

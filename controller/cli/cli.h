@@ -53,6 +53,7 @@ struct cli {
     bool watch;
     bool no_headers;
     bool quiet;
+    bool last_known; /* --last-known */
 
     /* What is left after the options: the command's words, the command itself not among them. */
     char *words[CLI_WORDS_MAX];
@@ -60,6 +61,7 @@ struct cli {
 
     struct rpc_client *client; /* After cli_connect(). */
     bool found_leader;         /* A call was answered. */
+    bool asks_stored;          /* No leader was found: from now on what is stored is asked for. */
 };
 
 /* A command: 'options' adds to the common ones (may be null); 'run' gets the parsed words. */
@@ -79,7 +81,8 @@ BATON_MUST_USE enum cli_exit cli_connect(struct cli *cli);
 
 /* One call; on failure prints it and gives the exit code, and '*reply' is null.  The reply is the
  * caller's: baton_wire_free().  A controller that does not lead says who does, and that one is asked;
- * where several were named (--server a,b,c), one that cannot be reached is left for the next. */
+ * where several were named (--server a,b,c), one that cannot be reached is left for the next.  With --last-known
+ * what standbys know is asked for when no leader is found, and that is said on stderr. */
 BATON_MUST_USE enum cli_exit cli_call(struct cli *cli, const char *method, const void *request,
                                       void **reply);
 

@@ -142,6 +142,20 @@ static void print_apart(const Baton__V1__Group *g)
     }
 }
 
+/* What only a leader knows. */
+static void print_live(const Baton__V1__Group *g)
+{
+    char text[CLI_CELL_BYTES];
+    (void)snprintf(text, sizeof(text), "%llu publishes, %llu optimizer steps, %llu s",
+                   (unsigned long long)g->lag_publishes, (unsigned long long)g->lag_optimizer_steps,
+                   (unsigned long long)g->lag_seconds);
+    row("lag", text);
+    row("gate", g->gate_open ? "open" : "shut");
+    (void)snprintf(text, sizeof(text), "%s%s%.150s", g->can_swap_live ? "can" : "cannot",
+                   g->live_reason[0] != '\0' ? ": " : "", g->live_reason);
+    row("swap live", text);
+}
+
 static void print_group(const void *item)
 {
     const Baton__V1__Group *g = item;
@@ -159,14 +173,9 @@ static void print_group(const void *item)
     row("target", text);
     cli_text_seq(g->staging_seq, text);
     row("stages", text);
-    (void)snprintf(text, sizeof(text), "%llu publishes, %llu optimizer steps, %llu s",
-                   (unsigned long long)g->lag_publishes, (unsigned long long)g->lag_optimizer_steps,
-                   (unsigned long long)g->lag_seconds);
-    row("lag", text);
-    row("gate", g->gate_open ? "open" : "shut");
-    (void)snprintf(text, sizeof(text), "%s%s%.150s", g->can_swap_live ? "can" : "cannot",
-                   g->live_reason[0] != '\0' ? ": " : "", g->live_reason);
-    row("swap live", text);
+    if (g->n_conditions > 0) { /* Else a standby tells what is stored. */
+        print_live(g);
+    }
     print_apart(g);
     row("verified", cli_text_enum(&baton__v1__verify_level__descriptor, (int)g->verify_level));
     if (g->blocked_reason != 0) {
@@ -242,7 +251,9 @@ static void print_all(struct cli *cli, const struct cli_kind *kind, void *item)
         print_plain(cli, item);
     }
     cli_item_name(kind, item, object);
-    print_events(cli, object);
+    if (!cli->asks_stored) { /* No standby tells events. */
+        print_events(cli, object);
+    }
 }
 
 static enum cli_exit describe(struct cli *cli, const struct cli_kind *kind, const char *name)

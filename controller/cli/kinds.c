@@ -53,18 +53,30 @@ static void model_promoted(const void *item, char *out)
     cli_text_seq(m->status != NULL ? m->status->promoted_seq : 0, out);
 }
 
+/* A leader always tells conditions, a standby never does. */
+static bool is_live(const Baton__V1__Model *m)
+{
+    return m->status != NULL && m->status->n_conditions > 0;
+}
+
 static void model_groups(const void *item, char *out)
 {
     const Baton__V1__Model *m = item;
-    if (m->status != NULL) {
+    if (m->status != NULL && is_live(m)) {
         CELL(out, "%u/%u", m->status->groups_converged, m->status->groups);
+    } else if (m->status != NULL) {
+        CELL(out, "?/%u", m->status->groups);
     }
 }
 
 static void model_lag(const void *item, char *out)
 {
     const Baton__V1__Model *m = item;
-    CELL(out, "%llu", (unsigned long long)(m->status != NULL ? m->status->max_lag_publishes : 0));
+    if (!is_live(m)) {
+        CELL(out, "?");
+        return;
+    }
+    CELL(out, "%llu", (unsigned long long)m->status->max_lag_publishes);
 }
 
 static void model_state(const void *item, char *out)
@@ -197,12 +209,21 @@ static void group_target(const void *item, char *out)
 
 static void group_lag(const void *item, char *out)
 {
-    CELL(out, "%llu", (unsigned long long)((const Baton__V1__Group *)item)->lag_publishes);
+    const Baton__V1__Group *g = item;
+    if (g->n_conditions == 0) { /* Of a standby, which does not know it. */
+        CELL(out, "?");
+        return;
+    }
+    CELL(out, "%llu", (unsigned long long)g->lag_publishes);
 }
 
 static void group_gate(const void *item, char *out)
 {
     const Baton__V1__Group *g = item;
+    if (g->n_conditions == 0) {
+        CELL(out, "?");
+        return;
+    }
     CELL(out, "%s", g->advisory ? "advisory" : g->gate_open ? "open" : "shut");
 }
 

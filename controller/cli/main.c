@@ -19,6 +19,7 @@ enum option_key {
     KEY_REQUEST_ID,
     KEY_REVISION,
     KEY_NO_HEADERS,
+    KEY_LAST_KNOWN,
 };
 
 static const struct argp_option common_options[] = {
@@ -41,6 +42,10 @@ static const struct argp_option common_options[] = {
     { "request-id", KEY_REQUEST_ID, "ID", 0, "Same id, same answer: makes a retry safe", 0 },
     { "expected-revision", KEY_REVISION, "N", 0, "Refuse if the object changed since", 0 },
     { "quiet", 'q', NULL, 0, "No progress", 0 },
+    { "last-known", KEY_LAST_KNOWN, NULL, 0,
+      "Where no controller leads: what a standby knows of the store, as old as it says (get, "
+      "describe, roll history)",
+      0 },
     { NULL, 0, NULL, 0, NULL, 0 },
 };
 
@@ -362,6 +367,7 @@ static bool take_flag(struct cli *cli, int key)
     case 'w': cli->watch = true; return true;
     case KEY_NO_HEADERS: cli->no_headers = true; return true;
     case 'q': cli->quiet = true; return true;
+    case KEY_LAST_KNOWN: cli->last_known = true; return true;
     default: return false;
     }
 }

@@ -255,6 +255,12 @@ struct actions controller_step(struct controller *core, const struct event *even
     return emit_end(core);
 }
 
+void controller_show(struct controller *core, const struct started *started)
+{
+    baton_assert(core->phase == CORE_LOADING && baton_ok(&core->load_status));
+    load_shown(core, started);
+}
+
 struct baton_status controller_load_status(const struct controller *core)
 {
     return core->load_status;

@@ -24,6 +24,7 @@ struct action;
 struct baton_arena;
 struct controller;
 struct event;
+struct started;
 
 /* Sizes of the core's tables; a full one refuses with RESOURCE_EXHAUSTED and its name. */
 struct controller_limits {
@@ -82,6 +83,10 @@ struct actions controller_step(struct controller *core, const struct event *even
 /* Why the last EVENT_LOAD could not be taken over (table full, a record that breaks its own rules);
  * OK otherwise.  The shell must not go on to EVENT_STARTED after a failure. */
 struct baton_status controller_load_status(const struct controller *core);
+
+/* Instead of EVENT_STARTED, after the loads: a core that is only looked at (view.h), as of that revision of the store.
+ * It decides nothing, and its view has nothing of what only a leader knows.  No event may follow. */
+void controller_show(struct controller *core, const struct started *started);
 
 /* When to deliver EVENT_TIMER if nothing else happens before; UINT64_MAX: never. */
 uint64_t controller_deadline_ns(const struct controller *core);

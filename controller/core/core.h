@@ -261,6 +261,7 @@ struct step_output {
 
 enum core_phase {
     CORE_LOADING, /* Before STARTED. */
+    CORE_SHOWN,   /* What is stored is looked at, elsewhere another one leads. */
     CORE_RUNNING,
     CORE_FENCED, /* An agent knows a higher epoch: nothing is done any more. */
 };
@@ -394,6 +395,8 @@ struct actions emit_end(struct controller *core);
 /* --- load.c --- */
 struct baton_status load_record(struct controller *core, struct record_ref record);
 void load_started(struct controller *core, const struct started *started);
+/* See controller_show(). */
+void load_shown(struct controller *core, const struct started *started);
 
 /* --- requests.c --- */
 void requests_handle(struct controller *core, const struct request *request);

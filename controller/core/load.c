@@ -229,3 +229,16 @@ void load_started(struct controller *core, const struct started *started)
     slots_link(core);
     start_cluster(core);
 }
+
+void load_shown(struct controller *core, const struct started *started)
+{
+    core->epoch = started->epoch;
+    core->phase = CORE_SHOWN;
+    core->revision = started->revision;
+    core->log_next_number = started->log_next_number;
+    for (uint32_t i = 0; i < core->models.count; i++) {
+        struct model *model = core->models.objects[i];
+        model->active =
+            model->r.active_roll == 0 ? NULL : roll_find(core, model->r.name, model->r.active_roll);
+    }
+}

@@ -6,6 +6,9 @@
  * rolls by model, then newest first), so an index is a place in that order and *_lower_bound()
  * finds the place for a page token.
  *
+ * Of a core that only shows what is stored (controller_show()) the status of models, versions, rolls and groups has
+ * what follows from the records alone; the rest of it is zero.
+ *
  * Depends on: record.h, event.h.  Threads: that of controller_step().  Ownership: the core's. */
 #ifndef CONTROLLER_CORE_VIEW_H
 #define CONTROLLER_CORE_VIEW_H
@@ -228,7 +231,7 @@ uint64_t view_revision(const struct controller *core);
 /* Wall time of the last step. */
 uint64_t view_wall_ns(const struct controller *core);
 struct epoch view_epoch(const struct controller *core);
-/* False until STARTED, and after a NEW_GENERATION. */
+/* False until STARTED, after a NEW_GENERATION, and of a core that only shows. */
 bool view_is_started(const struct controller *core);
 /* True while the store went back and not all agents have restated. */
 bool view_floors_pending(const struct controller *core);

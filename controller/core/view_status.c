@@ -5,6 +5,34 @@
 #include "controller/core/staleness.h"
 #include "controller/core/text.h"
 
+/* Of a core that only shows: groups of a model that are part of the fleet, that were committed to 'seq' when that was
+ * last stored, and that had a ticket then. */
+struct stored_counts {
+    uint32_t groups;
+    uint32_t done;
+    uint32_t swapping;
+};
+
+static bool stored_done(const struct group *group, uint64_t seq)
+{
+    return !group->r.ticket_open && !group->r.soaking && group_committed(group) == seq;
+}
+
+static struct stored_counts count_stored(const struct controller *core, const char *model,
+                                         uint64_t seq)
+{
+    struct stored_counts counts = { 0 };
+    uint32_t place = groups_first(core, model);
+    for (struct group *group; (group = groups_at(core, place, model)) != NULL; place++) {
+        if (!group->r.retired && !group_sleeps(group)) {
+            counts.groups++;
+            counts.done += stored_done(group, seq);
+            counts.swapping += group->r.ticket_open;
+        }
+    }
+    return counts;
+}
+
 void view_model_status(const struct controller *core, const struct model_record *model,
                        uint64_t wall_ns, struct model_status *out)
 {
@@ -13,6 +41,10 @@ void view_model_status(const struct controller *core, const struct model_record 
     if (object->active != NULL) {
         text_format(out->active_roll, sizeof(out->active_roll), "%s-%llu", model->name,
                     (unsigned long long)model->active_roll);
+    }
+    if (core->phase == CORE_SHOWN) {
+        out->groups = count_stored(core, model->name, 0).groups;
+        return;
     }
     out->groups = object->groups_count;
     out->groups_converged = object->groups_converged;
@@ -52,6 +84,13 @@ void view_roll_status(const struct controller *core, const struct roll_record *r
     if (roll->ended_wall_ns != 0) {
         return;
     }
+    if (core->phase == CORE_SHOWN) {
+        struct stored_counts counts = count_stored(core, roll->model, roll->to_seq);
+        *out = (struct roll_status){ .groups_total = counts.groups,
+                                     .groups_done = counts.done,
+                                     .groups_swapping = counts.swapping };
+        return;
+    }
     const struct model *model = model_find(core, roll->model);
     *out = (struct roll_status){ .groups_total = model->groups_count,
                                  .groups_done = model->groups_done,
@@ -72,9 +111,20 @@ void view_roll_status(const struct controller *core, const struct roll_record *r
     }
 }
 
+static enum roll_group_state stored_part_of(const struct roll *roll, const struct group *group)
+{
+    if (group->r.ticket_open) {
+        return ROLL_GROUP_STATE_SWAPPING;
+    }
+    return stored_done(group, roll->r.to_seq) ? ROLL_GROUP_STATE_DONE : ROLL_GROUP_STATE_WAITING;
+}
+
 static enum roll_group_state part_of(const struct controller *core, const struct roll *roll,
                                      const struct group *group)
 {
+    if (core->phase == CORE_SHOWN) {
+        return stored_part_of(roll, group);
+    }
     if (roll_group_done(core, roll, group)) {
         return ROLL_GROUP_STATE_DONE;
     }
@@ -111,9 +161,11 @@ bool view_roll_group_status(const struct controller *core, const struct roll_rec
                         group->last_swap.to_seq == roll->to_seq,
         .staged_bytes = object->known ? object->live.staged_bytes : 0,
     };
-    const struct model *model = model_find(core, group->model);
-    out->blocked_reason = blocked_reason_of(core, model, object);
-    blocked_explain(core, object, out->blocked_reason, out->blocked_message);
+    if (core->phase != CORE_SHOWN) {
+        const struct model *model = model_find(core, group->model);
+        out->blocked_reason = blocked_reason_of(core, model, object);
+        blocked_explain(core, object, out->blocked_reason, out->blocked_message);
+    }
     return true;
 }
 
@@ -138,6 +190,9 @@ void view_group_status(const struct controller *core, const struct group_record 
     out->state = group->retired ? GROUP_STATE_RETIRED : out->state;
     out->committed_seq = group_committed(object);
     out->committed_digest = object->known ? object->live.committed_digest : group->committed_digest;
+    if (core->phase == CORE_SHOWN) {
+        return;
+    }
     const struct version *staging =
         object->known ? version_find(core, group->model, object->live.staging_seq) : NULL;
     out->staging_bytes = staging == NULL ? 0 : staging->r.bytes;

@@ -124,7 +124,9 @@ static const cyaml_schema_field_t leadership_fields[] = {
     LEADERSHIP("advertise", CYAML_FLAG_OPTIONAL, advertise, 255),
     LEADERSHIP("lease", CYAML_FLAG_OPTIONAL, lease, 32),
     LEADERSHIP("renew", CYAML_FLAG_OPTIONAL, renew, 32),
-    LEADERSHIP("clockSkew", CYAML_FLAG_OPTIONAL, clock_skew, 32), CYAML_FIELD_END
+    LEADERSHIP("clockSkew", CYAML_FLAG_OPTIONAL, clock_skew, 32),
+    LEADERSHIP("lastKnown", CYAML_FLAG_OPTIONAL, last_known, 32),
+    CYAML_FIELD_END
 };
 
 static const cyaml_schema_value_t address_schema = { CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char *,

@@ -96,6 +96,7 @@ struct controller_leadership {
     char *lease;
     char *renew;
     char *clock_skew;
+    char *last_known;
 };
 
 struct controller_config {

@@ -7,6 +7,7 @@
 
 static const uint64_t LEASE_NS_MIN = 500 * BATON_NS_PER_MS;
 static const uint64_t LEASE_NS_MAX = 60 * BATON_NS_PER_S;
+static const uint64_t LAST_KNOWN_NS = 300 * BATON_NS_PER_S;
 enum { RENEW_MS_MIN = 50, SKEWS_OF_LEASE_MAX = 100 };
 
 static struct baton_status check_advertise(const char *address)
@@ -68,6 +69,10 @@ struct baton_status controller_config_leadership(const struct controller_config 
     if (baton_ok(&st)) {
         st = baton_config_duration("leadership.clockSkew", given->clock_skew, out->lease_ns / 10,
                                    &out->skew_ns);
+    }
+    if (baton_ok(&st)) {
+        st = baton_config_duration("leadership.lastKnown", given->last_known, LAST_KNOWN_NS,
+                                   &out->last_known_ns);
     }
     return baton_ok(&st) ? check_times(out) : st;
 }

@@ -4,12 +4,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "api/base/arena.h"
 #include "api/base/clock.h"
 #include "api/base/log.h"
-#include "api/base/random.h"
 #include "controller/shell/endpoints.h"
 #include "controller/shell/grants.h"
 #include "controller/shell/perform.h"
@@ -37,13 +34,7 @@ enum { CALLS_MAX = BATON_AGENTS_MAX + 16384 };
 
 static struct baton_status load_record(void *context, struct record_ref record)
 {
-    struct daemon *daemon = context;
-    struct event event = { .kind = EVENT_LOAD,
-                           .now_ns = baton_clock_monotonic_ns(),
-                           .wall_ns = baton_clock_wall_ns(),
-                           .body.load = record };
-    (void)controller_step(daemon->core, &event);
-    return controller_load_status(daemon->core);
+    return core_room_load(context, record);
 }
 
 static void take_limit(uint32_t *limit, uint32_t given)
@@ -51,7 +42,7 @@ static void take_limit(uint32_t *limit, uint32_t given)
     *limit = given != 0 ? given : *limit;
 }
 
-static struct controller_limits limits_of(const struct daemon_options *options)
+struct controller_limits daemon_limits(const struct daemon_options *options)
 {
     struct controller_limits limits = controller_limits_default();
     const struct controller_limits *given = options->limits;
@@ -75,42 +66,20 @@ static struct controller_limits limits_of(const struct daemon_options *options)
 
 static void drop_core(struct daemon *daemon)
 {
-    if (daemon->memory != NULL) {
-        (void)munmap(daemon->memory, daemon->memory_bytes);
-    }
-    daemon->memory = NULL;
+    core_room_drop(&daemon->room);
     daemon->core = NULL;
-}
-
-/* A new core in fresh pages: only what it touches costs memory. */
-static struct baton_status make_core(struct daemon *daemon)
-{
-    struct controller_limits limits = limits_of(&daemon->options);
-    uint8_t seed[CONTROLLER_SEED_BYTES];
-    drop_core(daemon);
-    daemon->memory_bytes = controller_bytes(&limits);
-    daemon->memory = mmap(NULL, daemon->memory_bytes, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (daemon->memory == MAP_FAILED) {
-        daemon->memory = NULL;
-        return baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT,
-                                 "no memory for the core: %zu bytes", daemon->memory_bytes);
-    }
-    struct baton_arena arena = baton_arena_of(daemon->memory, daemon->memory_bytes);
-    baton_random_secure(seed, sizeof(seed));
-    daemon->core = controller_init(&arena, &limits, seed);
-    baton_assert(daemon->core != NULL);
-    return baton_status_ok();
 }
 
 static struct baton_status load_core(struct daemon *daemon, struct store_start *start)
 {
-    struct baton_status st = make_core(daemon);
+    struct controller_limits limits = daemon_limits(&daemon->options);
+    struct baton_status st = core_room_make(&daemon->room, &limits);
+    daemon->core = daemon->room.core;
     if (baton_ok(&st)) {
         st = store_acquire_epoch(daemon->store, start);
     }
     if (baton_ok(&st)) {
-        st = store_load(daemon->store, load_record, daemon);
+        st = store_load(daemon->store, load_record, &daemon->room);
     }
     return st;
 }
@@ -148,6 +117,7 @@ static void stand_by(struct daemon *daemon)
     daemon->retry_ns = baton_clock_monotonic_ns() + STANDBY_LOOK_MS * BATON_NS_PER_MS;
     if (!daemon->stands_by) {
         daemon->stands_by = true;
+        standby_show(daemon, true);
         rpc_health_set_all(daemon->server, RPC_HEALTH_NOT_SERVING);
         rpc_health_set(daemon->server, "", RPC_HEALTH_SERVING);
     }
@@ -166,6 +136,7 @@ static void rebuild(struct daemon *daemon)
         return;
     }
     daemon->stands_by = false;
+    standby_show(daemon, false);
     rpc_health_set_all(daemon->server, RPC_HEALTH_NOT_SERVING);
     struct baton_status st = build_core(daemon);
     if (perform_is_deposed(&st)) { /* Somebody led since it acquired its epoch, or leads now. */
@@ -207,8 +178,12 @@ bool daemon_is_ready(struct daemon *daemon, struct rpc_call *call)
     if (daemon->core != NULL && !daemon->rebuild && standby_may_act(daemon)) {
         return true;
     }
-    standby_refuse(daemon, call);
-    return false;
+    return standby_answers(daemon, call);
+}
+
+void daemon_answered(struct daemon *daemon)
+{
+    daemon->core = daemon->stands_by ? NULL : daemon->core;
 }
 
 static struct pending *pend(struct daemon *daemon, struct rpc_call *call, struct request *request,
@@ -479,6 +454,7 @@ void daemon_destroy(struct daemon *daemon)
     metrics_destroy(daemon->metrics);
     prometheus_destroy(daemon->prometheus);
     leadership_close(daemon->leadership);
+    standby_show(daemon, false);
     /* What was posted after the loop's end still holds calls; it finds no core and lets them go. */
     daemon->core = NULL;
     while (daemon->mailbox != NULL && baton_mailbox_take(daemon->mailbox, 0, &item)) {
@@ -489,9 +465,8 @@ void daemon_destroy(struct daemon *daemon)
     rpc_server_destroy(daemon->server);
     store_close(daemon->store);
     baton_mailbox_destroy(daemon->mailbox);
-    if (daemon->memory != NULL) {
-        (void)munmap(daemon->memory, daemon->memory_bytes);
-    }
+    standby_destroy(daemon);
+    core_room_drop(&daemon->room);
     stats_destroy(daemon->stats);
     rates_destroy(daemon->rates);
     free(daemon->batch);

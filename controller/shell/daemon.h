@@ -23,6 +23,7 @@
 #include "controller/core/view.h"
 #include "controller/shell/access.h"
 #include "controller/shell/audit.h"
+#include "controller/shell/core_room.h"
 #include "controller/shell/leadership.h"
 #include "controller/shell/rates.h"
 #include "controller/shell/stats.h"
@@ -119,9 +120,10 @@ struct daemon {
     struct baton_mailbox *mailbox;
     struct rpc_server *server;
     struct store *store;
-    struct controller *core; /* Null while it cannot be built. */
-    void *memory;
-    size_t memory_bytes;
+    struct controller *
+        core; /* Null while it cannot be built.  Of a standby: what is shown, in daemon_is_ready(). */
+    struct core_room room;
+    struct shown *shown; /* Null: what a standby knows is not asked for.  standby.c */
     bool stopping;
     bool deposed;            /* Another controller acquired the epoch: no more leadership here. */
     bool rebuild;            /* The core ran ahead of a store that refused. */
@@ -173,8 +175,12 @@ void daemon_post(struct daemon *daemon, struct rpc_call *call, baton_mailbox_wor
 BATON_MUST_USE bool daemon_post_any(struct daemon *daemon, baton_mailbox_work_fn *run,
                                     void *argument);
 
-/* True if the core answers; else finishes the call with why not. */
+/* True if the core answers; else finishes the call with why not.  daemon_answered() follows a call's work. */
 bool daemon_is_ready(struct daemon *daemon, struct rpc_call *call);
+void daemon_answered(struct daemon *daemon);
+
+/* Sizes of the core's tables. */
+struct controller_limits daemon_limits(const struct daemon_options *options);
 
 /* Steps the core and performs what it says.  After an event with 'more' the loop sees to it that another one follows before
  * anything else is done. */

@@ -22,7 +22,8 @@ struct leadership_options {
     const char *advertise; /* Where callers reach this controller: "host:port". */
     uint64_t lease_ns;
     uint64_t renew_ns;
-    uint64_t skew_ns; /* How far two controllers' clocks may run apart in a lease. */
+    uint64_t skew_ns;       /* How far two controllers' clocks may run apart in a lease. */
+    uint64_t last_known_ns; /* How old what a standby tells may be; 0: it tells nothing. */
 };
 
 /* What the loop sees. */

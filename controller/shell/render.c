@@ -37,6 +37,10 @@ static Baton__V1__Condition *render_condition(const char *type, const struct con
 Baton__V1__Condition **render_conditions(const struct conditions *conditions, size_t *count,
                                          void *root)
 {
+    if (conditions->ready.status == NULL) { /* Only a leader knows them. */
+        *count = 0;
+        return NULL;
+    }
     Baton__V1__Condition **list = baton_wire_take(root, 3, sizeof(*list));
     list[0] = render_condition("Ready", &conditions->ready, root);
     list[1] = render_condition("Progressing", &conditions->progressing, root);

@@ -20,6 +20,7 @@
         struct rpc_call *call = argument;                                                          \
         if (daemon_is_ready(target, call)) {                                                       \
             name##_work(target, call, rpc_call_request(call));                                     \
+            daemon_answered(target);                                                               \
         } else {                                                                                   \
             rpc_call_unref(call);                                                                  \
         }                                                                                          \

@@ -4,10 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/base/bytes.h"
 #include "controller/shell/daemon.h"
 #include "controller/shell/leadership.h"
 #include "controller/shell/rules.h"
 #include "controller/shell/service.h"
+#include "controller/shell/shown.h"
+#include "controller/shell/standby_reads.h"
 
 static struct baton_status not_leader(const struct daemon *daemon)
 {
@@ -62,12 +65,21 @@ struct baton_status standby_create(struct daemon *daemon)
         leadership_pin(daemon->leadership, store_cluster(daemon->store));
         store_set_holder(daemon->store, leadership_holder(daemon->leadership));
     }
+    if (baton_ok(&st) && options->last_known_ns > 0) {
+        struct shown_options shown = { .store_address = daemon->options.store_address,
+                                       .cluster = store_cluster(daemon->store),
+                                       .oldest_ns = options->last_known_ns,
+                                       .limits = daemon_limits(&daemon->options) };
+        st = shown_open(&shown, &daemon->shown);
+    }
     return st;
 }
 
 struct baton_status standby_start(struct daemon *daemon)
 {
-    return daemon->leadership == NULL ? baton_status_ok() : leadership_start(daemon->leadership);
+    struct baton_status st =
+        daemon->leadership == NULL ? baton_status_ok() : leadership_start(daemon->leadership);
+    return baton_ok(&st) && daemon->shown != NULL ? shown_start(daemon->shown) : st;
 }
 
 bool standby_look(struct daemon *daemon)
@@ -101,14 +113,63 @@ struct baton_status standby_deposed(struct daemon *daemon)
     return not_leader(daemon);
 }
 
-void standby_refuse(struct daemon *daemon, struct rpc_call *call)
+static void refuse(struct daemon *daemon, struct rpc_call *call, const struct baton_status *status)
 {
-    bool named =
-        daemon->store_status.reason == BATON_REASON_NOT_LEADER && daemon->leader[0] != '\0';
+    bool named = status->reason == BATON_REASON_NOT_LEADER && daemon->leader[0] != '\0';
     const struct rule *rule = rules_find(rpc_call_method(call));
     if (rule != NULL && rule->audited) {
-        service_audit_refused(daemon, call, NULL, &daemon->store_status);
+        service_audit_refused(daemon, call, NULL, status);
     }
     struct rpc_error_details details = { .leader = named ? daemon->leader : NULL };
-    rpc_finish_with(call, &daemon->store_status, &details);
+    rpc_finish_with(call, status, &details);
+}
+
+/* --- what is shown --- */
+
+void standby_show(struct daemon *daemon, bool on)
+{
+    if (daemon->shown != NULL) {
+        shown_set(daemon->shown, on);
+    }
+}
+
+void standby_destroy(struct daemon *daemon)
+{
+    shown_close(daemon->shown);
+    daemon->shown = NULL;
+}
+
+static bool asks_for_stored(const struct rpc_call *call)
+{
+    return baton_bytes_equal(rpc_call_metadata(call, "x-baton-read"), baton_bytes_of("stored"));
+}
+
+/* The answer to a read is not stored, or is there nobody to follow the store. */
+static struct baton_status not_stored(const struct daemon *daemon, const struct standby_read *read)
+{
+    struct baton_status st = daemon->store_status;
+    if (read == NULL) {
+        return st;
+    }
+    return baton_status_hint(st, "only the leader answers this: %s",
+                             read->stored ? "leadership.lastKnown is 0s here" : read->why);
+}
+
+bool standby_answers(struct daemon *daemon, struct rpc_call *call)
+{
+    const struct standby_read *read = daemon->stands_by && asks_for_stored(call)
+                                          ? standby_reads_find(rpc_call_method(call))
+                                          : NULL;
+    struct baton_status st = not_stored(daemon, read);
+    struct rpc_stored mark = { .is_stored = false };
+    if (read != NULL && read->stored && daemon->shown != NULL) {
+        st = shown_look(daemon->shown, &daemon->core, &mark);
+        st.reason = BATON_REASON_NOT_LEADER; /* Whoever asked goes on to another one. */
+    }
+    if (mark.is_stored) {
+        rpc_call_mark_stored(call, &mark);
+        return true;
+    }
+    refuse(daemon, call, &st);
+    return false;
 }

@@ -1,8 +1,9 @@
 /* standby.h -- a daemon that is one of several: whether it may act now, and what it says while another one leads.
  *
- * Without the section 'leadership' all of it says yes.  A daemon that does not lead keeps no core: it
- * refuses each call with NOT_LEADER and the leader's address, for what it could tell is not known to be
- * true any more.
+ * Without the section 'leadership' all of it says yes.  A daemon that does not lead has no core that acts: it refuses
+ * each call with NOT_LEADER and the leader's address.  But for a read of what is stored (standby_reads.h) by a caller
+ * that asks for that ("x-baton-read: stored"): it shows that from its copy of the store, marked with the revision and
+ * the age (shown.h).
  *
  * Depends on: daemon.h, leadership.h.  Threads: the loop's. */
 #ifndef CONTROLLER_SHELL_STANDBY_H
@@ -26,7 +27,10 @@ bool standby_may_act(struct daemon *daemon);
 /* The store says that somebody else leads; gives what callers are told. */
 struct baton_status standby_deposed(struct daemon *daemon);
 
-/* Finishes a call that cannot be answered now. */
-void standby_refuse(struct daemon *daemon, struct rpc_call *call);
+/* Whether to follow the store, so that something can be shown. */
+void standby_show(struct daemon *daemon, bool on);
+/* True: daemon->core is what is shown, until daemon_answered().  False: the call was finished. */
+bool standby_answers(struct daemon *daemon, struct rpc_call *call);
+void standby_destroy(struct daemon *daemon);
 
 #endif /* standby.h */

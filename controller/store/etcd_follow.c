@@ -42,6 +42,7 @@ struct store_follower {
     struct etcd_stream *stream; /* To be woken. */
     struct mirror mirror;
     struct store_copy copy;
+    bool touched;        /* By the message at hand. */
     bool redo;           /* A large commit is applied by parts. */
     uint64_t mod;        /* Revision of etcd at which the store's revision was written. */
     uint64_t wanted_mod; /* That a read saw, and the watch did not bring yet; 0: none. */
@@ -92,6 +93,7 @@ static struct baton_status apply_fence(struct store_follower *f, const char *nam
                                        const struct etcd_pair *pair)
 {
     struct baton_status st = baton_status_ok();
+    f->touched = true;
     if (strcmp(name, "redo") == 0) {
         f->redo = !pair->removed;
     } else if (strncmp(name, "log/", 4) == 0 && !pair->removed) {
@@ -105,6 +107,8 @@ static struct baton_status apply_fence(struct store_follower *f, const char *nam
         struct etcd_epoch epoch = { 0 };
         st = pair->removed ? etcd_gone(f->reader) : etcd_epoch_parse(pair->value, &epoch);
         f->copy.epoch = epoch.epoch;
+    } else {
+        f->touched = false; /* The leader's record, parts of a commit. */
     }
     return st;
 }
@@ -113,13 +117,17 @@ static struct baton_status apply_pair(struct store_follower *f, const struct etc
 {
     static const char records[] = "records/";
     const char *name = name_of(f, pair);
+    bool touched = f->touched;
     f->next = pair->mod_revision >= f->next ? pair->mod_revision + 1 : f->next;
     if (name == NULL) {
         return baton_status_ok();
     }
     if (strncmp(name, records, sizeof(records) - 1) != 0) {
-        return apply_fence(f, name, pair);
+        struct baton_status st = apply_fence(f, name, pair);
+        f->touched = f->touched || touched;
+        return st;
     }
+    f->touched = true;
     name += sizeof(records) - 1;
     if (pair->removed) {
         mirror_remove(&f->mirror, name);
@@ -134,6 +142,7 @@ static struct baton_status apply(struct store_follower *f, const struct etcd_ans
     struct baton_status st = baton_status_ok();
     pthread_mutex_lock(&f->mutex);
     bool wanted = f->on && !f->anew;
+    f->touched = false;
     for (size_t i = 0; wanted && baton_ok(&st) && i < answer->pairs_count; i++) {
         st = apply_pair(f, &answer->pairs[i]);
     }
@@ -141,7 +150,9 @@ static struct baton_status apply(struct store_follower *f, const struct etcd_ans
         f->mod = 0;
         f->next = 0;
     }
-    settle_copy(f);
+    if (f->touched || !baton_ok(&st)) {
+        settle_copy(f);
+    }
     pthread_mutex_unlock(&f->mutex);
     return st;
 }

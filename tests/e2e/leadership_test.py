@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -14,10 +15,12 @@ from several import LEADS_NO_LONGER, Several
 
 sys.path.insert(0, str(rig.ROOT / "tests/conformance"))
 try:
+    import grpc
     from rpc_reflect import TIMEOUT_S, Reflected
 except ImportError:
     Reflected = None
 SERVING, NOT_SERVING = 1, 2
+STORED = (("x-baton-read", "stored"),)
 
 
 @unittest.skipUnless(shutil.which("etcd"), "etcd is not installed (deploy/install.sh test)")
@@ -160,6 +163,159 @@ class Leadership(unittest.TestCase):
                 lambda c=controller: f"{c.name} serves if it leads\n{fleet.tails()}",
                 lambda c=controller: health(c, "baton.v1.Fleet") == (SERVING if fleet.leader() is c else NOT_SERVING),
             )
+
+
+@unittest.skipUnless(shutil.which("etcd"), "etcd is not installed (deploy/install.sh test)")
+@unittest.skipIf(Reflected is None, "python3-grpcio is not installed")
+class StandbyReads(unittest.TestCase):
+    """What standbys tell: what is stored, marked with revision and age, to who asks for it; and when it is too old, that."""
+
+    def setUp(self):
+        self.fleet = Several({"a": {"one": [1], "two": [1]}, "b": {"three": [1]}}, times={"retryFirst": "100ms", "retryMax": "1s"})
+        self.addCleanup(self.fleet.close)
+        self.fleet.start_all()
+        self.fleet.publish("v1")
+        self.fleet.wait_serving(1)
+        self.reflected = {}
+
+    def call(self, address, method, metadata=STORED, **fields):
+        """The answer and its trailing metadata."""
+        server = self.reflected.setdefault(address, Reflected(address))
+        call, request, _ = server.method(method)
+        answer, done = call.with_call(request(**fields), timeout=TIMEOUT_S, metadata=metadata)
+        return answer, {k: v for k, v in done.trailing_metadata() or () if k.startswith("x-baton-stored")}
+
+    def refusal(self, address, method, metadata=STORED, **fields):
+        with self.assertRaises(grpc.RpcError) as caught:
+            self.call(address, method, metadata, **fields)
+        return caught.exception
+
+    def standbys(self):
+        leader = self.fleet.wait_leader()
+        return [a for c, a in zip(self.fleet.controllers, self.fleet.addresses) if c is not leader]
+
+    def committed(self, address):
+        """{group: seq} by a standby's copy; empty while it refuses."""
+        try:
+            answer, mark = self.call(address, "baton.v1.Fleet/ListGroups")
+        except grpc.RpcError as error:
+            self.assertEqual(grpc.StatusCode.UNAVAILABLE, error.code(), error.details())
+            return {}
+        self.assertEqual(str(answer.revision), mark["x-baton-stored-revision"])
+        self.assertGreaterEqual(int(mark["x-baton-stored-age-ms"]), 0)
+        return {g.meta.name: g.committed_seq for g in answer.groups}
+
+    def wait_committed(self, address, seq):
+        expected = dict.fromkeys(("one", "two", "three"), seq)
+        wait_until(lambda: f"{address} knows v{seq}: {self.committed(address)}\n{self.fleet.tails()}", lambda: self.committed(address) == expected)
+
+    def note(self, err):
+        """Revision and age of what batonctl shows; null: it is a leader's."""
+        found = re.search(r"note: no controller that leads was found; .* at revision (\d+), known to be current ([0-9.]+) s ago", err)
+        return (int(found[1]), float(found[2])) if found else None
+
+    def test_standbys_tell_what_is_stored(self):
+        leader = self.fleet.addresses[self.fleet.controllers.index(self.fleet.wait_leader())]
+        theirs, mark = self.call(leader, "baton.v1.Versions/List", model="m")
+        self.assertEqual({}, mark)
+        for standby in self.standbys():
+            self.wait_committed(standby, 1)
+            versions, _ = self.call(standby, "baton.v1.Versions/List", model="m")
+            self.assertEqual([(v.seq, v.digest) for v in theirs.versions], [(v.seq, v.digest) for v in versions.versions])
+            model, mark = self.call(standby, "baton.v1.Models/Get", name="m")
+            self.assertEqual((1, 1, 3, 0), (model.status.newest_seq, model.status.promoted_seq, model.status.groups, len(model.status.conditions)))
+            self.assertEqual(2, len(mark), mark)
+            group, _ = self.call(standby, "baton.v1.Fleet/GetGroup", name="one")
+            self.assertEqual((1, 0, 0, 0), (group.committed_seq, len(group.engines), len(group.conditions), group.lineage_relation))
+            roll, _ = self.call(standby, "baton.v1.Rolls/Get", model="m")
+            self.assertEqual((1, 3, 3), (roll.to_seq, roll.groups_total, roll.groups_done))
+            history, _ = self.call(standby, "baton.v1.Rolls/History", model="m")
+            self.assertEqual([1], [r.to_seq for r in history.rolls])
+            swaps, _ = self.call(standby, "baton.v1.Fleet/ListSwaps")
+            self.assertEqual({"one", "two", "three"}, {s.group for s in swaps.swaps})
+            self.assertEqual(grpc.StatusCode.NOT_FOUND, self.refusal(standby, "baton.v1.Fleet/GetGroup", name="none").code())
+
+    def test_the_rest_is_the_leaders(self):
+        standby = self.standbys()[0]
+        self.wait_committed(standby, 1)
+        self.assertIn("stands by", self.refusal(standby, "baton.v1.Models/List", metadata=()).details())
+        for method in ("Fleet/ListAgents", "Fleet/ListEngines", "Staleness/Summary", "Rolls/Plan", "Admission/Resolve"):
+            refused = self.refusal(standby, f"baton.v1.{method}")
+            self.assertEqual(grpc.StatusCode.UNAVAILABLE, refused.code(), method)
+            self.assertIn("stands by", refused.details(), method)
+        self.assertEqual(grpc.StatusCode.UNAVAILABLE, self.refusal(standby, "baton.v1.Models/Suspend", name="m").code())
+        self.assertFalse(self.fleet.get("models")[0]["status"].get("suspended", False))
+
+    def test_the_leader_dies(self):
+        """etcd is well: the standbys' answers stay right, and the next leader goes on from them."""
+        leader = self.fleet.wait_leader()
+        standbys = self.standbys()
+        self.fleet.publish("v2")
+        self.fleet.wait_serving(2)
+        for standby in standbys:
+            self.wait_committed(standby, 2)
+        leader.kill()
+        told = [self.committed(standby) for standby in standbys]
+        self.assertIn(dict.fromkeys(("one", "two", "three"), 2), told)
+        after = self.fleet.wait_leader(but=leader)
+        self.fleet.wait_serving(2)
+        last = next(a for c, a in zip(self.fleet.controllers, self.fleet.addresses) if c not in (leader, after))
+        self.fleet.publish("v3")
+        self.fleet.wait_serving(3)
+        self.wait_committed(last, 3)
+
+    def test_etcd_is_away(self):
+        """Nobody leads: batonctl shows the last known on demand, marked and ever older; what changes something is refused."""
+        fleet = self.fleet
+        leader = fleet.wait_leader()
+        for standby in self.standbys():
+            self.wait_committed(standby, 1)
+        code, _, err = fleet.run("get", "groups", "--last-known")
+        self.assertEqual((0, None), (code, self.note(err)), err)
+        fleet.etcd.kill()
+        wait_until(lambda: f"it leads no longer\n{leader.tail()}", lambda: not fleet.leads(leader))
+        self.assertEqual(4, fleet.run("get", "groups", "--timeout", "5s")[0])
+        code, out, err = fleet.run("get", "groups", "--last-known", "-o", "json")
+        self.assertEqual(0, code, err)
+        self.assertEqual({"1"}, {str(g["committedSeq"]) for g in json.loads(out)["items"]})
+        first = self.note(err)
+        self.assertIsNotNone(first, err)
+        code, out, err = fleet.run("get", "groups", "--last-known")
+        self.assertEqual((0, 3), (code, len(re.findall(r" \? .* \? ", out))), out + err)
+        self.assertIn("UNKNOWN", out)
+        second = self.note(err)
+        self.assertEqual(first[0], second[0])
+        self.assertGreater(second[1], first[1])
+        code, out, err = fleet.run("describe", "group/one", "--last-known")
+        self.assertEqual(0, code, out + err)
+        self.assertNotIn("gate", out.split("Last swap")[0])
+        code, _, err = fleet.run("hold", "model/m", "--reason", "too late", "--last-known", "--timeout", "5s")
+        self.assertEqual(4, code, err)
+        self.assertIn("NOT_LEADER", err)
+        fleet.etcd.start()
+        wait_until(lambda: f"one leads again\n{fleet.tails()}", lambda: fleet.run("get", "models")[0] == 0)
+        code, _, err = fleet.run("get", "models", "--last-known")
+        self.assertEqual((0, None), (code, self.note(err)), err)
+
+    def test_too_old_is_said(self):
+        """A standby with a short bound: it answers while it hears of etcd, and says since when it does not."""
+        fleet = self.fleet
+        address = f"127.0.0.1:{free_ports(1)[0]}"
+        config = fleet.dir / "short.yaml"
+        config.write_text("leadership: {lastKnown: 3s}\n")
+        argv = [*fleet.argv_of(0), "--config", str(config)]
+        argv[argv.index("--listen") + 1] = argv[argv.index("--advertise") + 1] = address
+        short = Process("short", argv, fleet.dir / "short.log")
+        self.addCleanup(short.kill)
+        short.start()
+        wait_until(lambda: f"it answers\n{short.tail()}", lambda: "another controller leads" in short.tail())
+        self.wait_committed(address, 1)
+        fleet.etcd.kill()
+        wait_until(lambda: f"it is too old\n{short.tail()}", lambda: self.committed(address) == {})
+        refused = self.refusal(address, "baton.v1.Fleet/ListGroups")
+        self.assertIn("last known to be current", refused.details())
+        fleet.etcd.start()
+        self.wait_committed(address, 1)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include "controller/shell/pattern.h"
 #include "controller/shell/routes.h"
 #include "controller/shell/rules.h"
+#include "controller/shell/standby_reads.h"
 
 /* --- patterns --- */
 
@@ -339,4 +340,29 @@ Test(controller_access, defaults)
         cr_assert_not(may_call(&table, &named, method), "%s", method);
         cr_assert_not(may_call(&table, &local, method), "its roles are none: %s", method);
     }
+}
+
+/* Each read has a row that says whether a standby answers it, and nothing else has; what it answers is one message
+ * with one answer, and needs no leader's word. */
+Test(controller_access, a_standby_answers_reads_only)
+{
+    size_t reads = 0;
+    for (size_t i = 0; i < rules_count(); i++) {
+        const struct rule *rule = &rules_all()[i];
+        const struct standby_read *read = standby_reads_find(rule->method);
+        bool looks = (rule->roles & ROLE_BIT(ROLE_VIEWER)) != 0;
+        cr_assert_eq(read != NULL, looks, "%s", rule->method);
+        reads += looks;
+        if (read != NULL && read->stored) {
+            cr_assert(!rule->by_model && !rule->audited, "%s", rule->method);
+            for (size_t j = 0; j < routes_count(); j++) { /* Streams have a limit of their own. */
+                cr_assert(strcmp(routes_all()[j].method, rule->method) != 0 ||
+                              routes_all()[j].calls_max == 0,
+                          "%s", rule->method);
+            }
+        } else if (read != NULL) {
+            cr_assert_gt(strlen(read->why), 10, "%s", rule->method);
+        }
+    }
+    cr_assert_eq(reads, standby_reads_count());
 }

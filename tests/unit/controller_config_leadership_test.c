@@ -38,6 +38,25 @@ Test(controller_config_leadership, defaults_follow_the_lease)
     cr_assert_eq(out.skew_ns, 1000 * BATON_NS_PER_MS);
 }
 
+/* How old a standby's answers may be: five minutes, as given, or it gives none. */
+Test(controller_config_leadership, what_is_known_last_has_a_bound)
+{
+    static const struct {
+        char text[8];
+        uint64_t ns;
+    } cases[] = { { "", 300 * BATON_NS_PER_S }, { "10s", 10 * BATON_NS_PER_S }, { "0s", 0 } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct leadership_options out;
+        char text[8];
+        memcpy(text, cases[i].text, sizeof(text));
+        struct controller_leadership section = { .last_known = text[0] == '\0' ? NULL : text };
+        struct controller_config config = { .leadership = &section };
+        struct baton_status st = controller_config_leadership(&config, "a.example:7070", &out);
+        cr_assert(baton_ok(&st), "%s", st.message);
+        cr_assert_eq(out.last_known_ns, cases[i].ns, "%s", cases[i].text);
+    }
+}
+
 /* A leader must have two tries before it stops, and stop before anybody else begins. */
 Test(controller_config_leadership, times_that_do_not_fit_are_refused)
 {

@@ -76,6 +76,15 @@ static struct event started_event(const struct world *world)
     return event;
 }
 
+struct controller *world_shown(struct world *world)
+{
+    struct event event = started_event(world);
+    struct controller *core = build(world, &world->spare);
+    load(world, core);
+    controller_show(core, &event.body.started);
+    return core;
+}
+
 struct world *world_new_limited(const struct controller_limits *limits)
 {
     struct world *world = calloc(1, sizeof(*world));

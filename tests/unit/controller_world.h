@@ -127,6 +127,9 @@ bool world_play_once(struct world *world, uint32_t agent);
 /* Agents report and play until nothing happens any more. */
 void world_play(struct world *world);
 
+/* A core that shows what is stored (controller_show()), until the next step. */
+struct controller *world_shown(struct world *world);
+
 /* The controller dies; a new one leads from the same store.  Sessions are gone. */
 void world_restart(struct world *world);
 /* The same under a new generation, as after NEW_GENERATION or an import. */

@@ -26,6 +26,11 @@ static void serve_get(struct rpc_call *call, const void *request, void *context)
     (void)request;
     place->asked++;
     if (place->leads) {
+        struct rpc_stored stored = { true, 7, UINT64_C(12345678901) };
+        struct baton_bytes read = rpc_call_metadata(call, "x-baton-read");
+        if (baton_bytes_equal(read, baton_bytes_of("stored"))) {
+            rpc_call_mark_stored(call, &stored);
+        }
         Baton__V1__Model *model = baton_wire_new(&baton__v1__model__descriptor);
         rpc_reply(call, model);
         baton_wire_free(model);
@@ -211,6 +216,28 @@ Test(rpc_leader, no_other_machine_is_followed_without_certificates)
     for (int i = 0; i < SERVERS; i++) {
         stop(&places[i]);
     }
+}
+
+/* An answer's mark reaches the caller, to the millisecond; where there is none, none is seen. */
+Test(rpc_leader, a_stored_answer_is_marked)
+{
+    static const struct rpc_metadata read = { "x-baton-read", "stored" };
+    struct rpc_call_options asks = { .metadata = &read, .metadata_count = 1 };
+    struct place place = { .leads = true };
+    start_at(&place, "127.0.0.1:0");
+    struct rpc_client *client = client_of(place.address);
+    Baton__V1__GetModelRequest *request = baton_wire_new(&baton__v1__get_model_request__descriptor);
+    struct rpc_result result = rpc_unary(client, "baton.v1.Models/Get", request, &asks);
+    cr_assert(baton_ok(&result.status) && result.stored.is_stored);
+    cr_assert_eq(result.stored.revision, 7);
+    cr_assert_eq(result.stored.age_ns, UINT64_C(12345000000));
+    baton_wire_free(result.message);
+    result = rpc_unary(client, "baton.v1.Models/Get", request, NULL);
+    cr_assert(baton_ok(&result.status) && !result.stored.is_stored);
+    baton_wire_free(result.message);
+    baton_wire_free(request);
+    rpc_client_destroy(client);
+    stop(&place);
 }
 
 /* Lists are checked word by word; gRPC's own lists and sockets stay one target. */

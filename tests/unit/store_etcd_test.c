@@ -7,6 +7,7 @@
 #include "controller/store/etcd_answer.h"
 #include "controller/store/etcd_batch.h"
 #include "controller/store/etcd_state.h"
+#include "controller/store/mirror.h"
 
 Test(store_etcd, an_address_is_taken_apart)
 {
@@ -262,4 +263,83 @@ Test(store_etcd, pairs_of_all_ranges_are_found)
     cr_assert_str_eq(etcd_answer_find(&answer, "b")->value, "");
     cr_assert_null(etcd_answer_find(&answer, "c"));
     etcd_answer_free(&answer);
+}
+
+/* The lines of a watch: its beginning, events, a notice of progress, a compaction, an error of the stream. */
+Test(store_etcd, lines_of_a_watch)
+{
+    struct etcd_answer answer;
+    struct baton_status st =
+        etcd_answer_parse(baton_bytes_of("{\"result\":{\"header\":{\"cluster_id\":\"17\","
+                                         "\"revision\":\"7\"},\"created\":true}}"),
+                          &answer);
+    cr_assert(baton_ok(&st) && answer.created && !answer.canceled && answer.pairs_count == 0);
+    cr_assert(answer.cluster_id == 17 && answer.revision == 7);
+    etcd_answer_free(&answer);
+    st = etcd_answer_parse(
+        baton_bytes_of(
+            "{\"result\":{\"header\":{\"cluster_id\":\"17\",\"revision\":\"9\"},\"events\":["
+            "{\"kv\":{\"key\":\"YQ==\",\"mod_revision\":\"8\",\"value\":\"eA==\"}},"
+            "{\"type\":\"DELETE\",\"kv\":{\"key\":\"Yg==\",\"mod_revision\":\"9\"}}]}}"),
+        &answer);
+    cr_assert(baton_ok(&st) && answer.pairs_count == 2 && !answer.created && !answer.canceled);
+    cr_assert(!answer.pairs[0].removed && answer.pairs[0].mod_revision == 8);
+    cr_assert_str_eq(answer.pairs[0].value, "x");
+    cr_assert(answer.pairs[1].removed && answer.pairs[1].mod_revision == 9);
+    cr_assert_str_eq(answer.pairs[1].key, "b");
+    etcd_answer_free(&answer);
+    st = etcd_answer_parse(
+        baton_bytes_of("{\"result\":{\"header\":{\"cluster_id\":\"17\"},\"canceled\":true,"
+                       "\"compact_revision\":\"5\",\"cancel_reason\":\"why\"}}"),
+        &answer);
+    cr_assert(baton_ok(&st) && answer.canceled && answer.compacted == 5);
+    cr_assert_str_eq(answer.message, "why");
+    etcd_answer_free(&answer);
+    st = etcd_answer_parse(
+        baton_bytes_of("{\"error\":{\"grpc_code\":14,\"message\":\"no leader\"}}"), &answer);
+    cr_assert(baton_ok(&st) && answer.error == 14);
+    etcd_answer_free(&answer);
+    st = etcd_answer_parse(baton_bytes_of("{\"result\":{\"events\":[{\"kv\":{\"key\":\"!\"}}]}}"),
+                           &answer);
+    cr_assert(!baton_ok(&st));
+    etcd_answer_free(&answer);
+}
+
+static struct baton_status join(void *context, const char *name, const char *text)
+{
+    char *joined = context;
+    size_t used = strlen(joined);
+    (void)snprintf(joined + used, 64 - used, "%s=%s ", name, text);
+    return strcmp(name, "stop") == 0 ? baton_status_make(BATON_CANCELLED, BATON_REASON_NONE, "stop")
+                                     : baton_status_ok();
+}
+
+/* Put, put again, removed; in the order of the names; a visitor's failure ends it. */
+Test(store_etcd, a_mirror_keeps_the_last_text_of_each_name)
+{
+    struct mirror mirror = { 0 };
+    char joined[64] = "";
+    static const char *const pairs[][2] = {
+        { "b", "1" }, { "a", "2" }, { "c", "3" }, { "b", "44" }
+    };
+    for (size_t i = 0; i < 4; i++) {
+        struct baton_status st = mirror_put(&mirror, pairs[i][0], pairs[i][1]);
+        cr_assert(baton_ok(&st));
+    }
+    cr_assert(mirror.count == 3 && mirror.bytes == 7);
+    mirror_remove(&mirror, "c");
+    mirror_remove(&mirror, "never");
+    cr_assert(mirror.count == 2 && mirror.bytes == 5);
+    struct baton_status st = mirror_visit(&mirror, join, joined);
+    cr_assert(baton_ok(&st));
+    cr_assert_str_eq(joined, "a=2 b=44 ");
+    st = mirror_put(&mirror, "stop", "");
+    st = mirror_put(&mirror, "z", "");
+    cr_assert(baton_ok(&st));
+    joined[0] = '\0';
+    st = mirror_visit(&mirror, join, joined);
+    cr_assert_eq(st.code, BATON_CANCELLED);
+    cr_assert_str_eq(joined, "a=2 b=44 stop= ");
+    mirror_free(&mirror);
+    cr_assert(mirror.root == NULL && mirror.count == 0);
 }
