@@ -71,9 +71,11 @@ static void settle_copy(struct store_follower *f)
 
 static void forget(struct store_follower *f)
 {
-    uint64_t changes = f->copy.changes;
+    struct store_copy before = f->copy;
     mirror_free(&f->mirror);
-    f->copy = (struct store_copy){ .changes = changes, .problem = f->copy.problem };
+    f->copy = (struct store_copy){ .changes = before.changes,
+                                   .lists = before.lists,
+                                   .problem = before.problem };
     f->redo = false;
     f->mod = 0;
     f->wanted_mod = 0;
@@ -183,6 +185,7 @@ static bool install(struct store_follower *f, const struct mirror *fresh,
     f->copy.revision = start->revision;
     f->copy.log_next_number = start->log_next_number;
     f->copy.confirmed_ns = sent_ns;
+    f->copy.lists++;
     f->redo = false;
     f->mod = f->reader->revision_mod;
     f->wanted_mod = 0;

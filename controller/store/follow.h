@@ -25,6 +25,7 @@ struct store_copy {
     uint64_t revision; /* The store's. */
     uint64_t log_next_number;
     uint64_t changes;            /* Another number, another content. */
+    uint64_t lists;              /* How often the store was read in whole. */
     uint64_t confirmed_ns;       /* Monotonic; 0: never. */
     struct baton_status problem; /* Why it is not confirmed at present; OK: it is. */
 };
