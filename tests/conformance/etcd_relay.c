@@ -138,13 +138,14 @@ static void *serve(void *argument)
     struct connection *connection = argument;
     bool open = connection->server >= 0;
     while (open && !atomic_load(&connection->relay->stopping)) {
-        if (atomic_load(&connection->relay->mode) == RELAY_STALL) {
-            (void)poll(NULL, 0, POLL_MS);
-            continue;
-        }
         struct pollfd fds[2] = { { connection->server, POLLIN, 0 },
                                  { connection->client, POLLIN, 0 } };
         (void)poll(fds, 2, POLL_MS);
+        if (atomic_load(&connection->relay->mode) ==
+            RELAY_STALL) { /* Also what came in the poll. */
+            (void)poll(NULL, 0, POLL_MS);
+            continue;
+        }
         open = release(connection);
         open = open && (fds[1].revents == 0 || from_client(connection));
         open = open && (fds[0].revents == 0 || from_server(connection));
