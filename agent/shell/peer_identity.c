@@ -44,6 +44,7 @@ bool peer_identity_is_leader(const struct rpc_peer *peer, const char *pattern, c
 {
     switch (peer->principal) {
     case RPC_PRINCIPAL_LOCAL: return true;
+    case RPC_PRINCIPAL_TOKEN: return false; /* Agents take none. */
     case RPC_PRINCIPAL_ANONYMOUS: return insecure;
     case RPC_PRINCIPAL_CERTIFICATE: break;
     }

@@ -134,6 +134,13 @@ static void keep_options(struct rpc_client *client)
         client->server_name = strdup(tls->server_name);
         baton_assert(client->server_name != NULL);
     }
+    if (client->options.bearer_token != NULL) {
+        size_t bytes = strlen(client->options.bearer_token) + sizeof("Bearer ");
+        client->authorization = malloc(bytes);
+        baton_assert(client->authorization != NULL);
+        (void)snprintf(client->authorization, bytes, "Bearer %s", client->options.bearer_token);
+        client->options.bearer_token = NULL;
+    }
     client->options.tls = NULL;
     client->options.target = NULL;
     fill_defaults(&client->options);
@@ -148,6 +155,15 @@ struct baton_status rpc_client_create(const struct rpc_client_options *options,
     if (!baton_ok(&st)) {
         free(client);
         return st;
+    }
+    if (options->bearer_token != NULL && options->tls == NULL &&
+        !rpc_address_is_local(options->target)) {
+        free(client);
+        return baton_status_hint(
+            baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_NOT_ALLOWED,
+                              "%.120s: a token is not sent in the clear to another machine",
+                              options->target),
+            "use TLS: name the authority that signs the server (batonctl: --ca)");
     }
     rpc_core_acquire();
     if (options->tls != NULL) {
@@ -197,6 +213,7 @@ void rpc_client_destroy(struct rpc_client *client)
     pthread_mutex_destroy(&client->targets_mutex);
     pthread_mutex_destroy(&client->mutex);
     free(client->server_name);
+    free(client->authorization);
     free(client);
     rpc_core_release();
 }
@@ -208,33 +225,42 @@ bool rpc_client_has_choice(const struct rpc_client *client)
 
 /* --- calls --- */
 
-static struct baton_status copy_metadata(const struct rpc_call_options *options,
+static struct baton_status copy_pair(const struct rpc_metadata *pair, grpc_metadata *copy)
+{
+    copy->key = grpc_slice_from_copied_string(pair->key);
+    copy->value = grpc_slice_from_copied_string(pair->value);
+    if (!grpc_header_key_is_legal(copy->key) ||
+        (!grpc_is_binary_header(copy->key) && !grpc_header_nonbin_value_is_legal(copy->value))) {
+        return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
+                                 "metadata \"%.80s\": the key is not lower case ASCII, or the "
+                                 "value has characters that a header cannot carry",
+                                 pair->key);
+    }
+    return baton_status_ok();
+}
+
+/* The call's own, and who the client is. */
+static struct baton_status copy_metadata(const struct rpc_client *client,
+                                         const struct rpc_call_options *options,
                                          struct client_call *out)
 {
+    struct rpc_metadata bearer = { "authorization", client->authorization };
+    size_t count = options->metadata_count + (client->authorization != NULL);
     if (options->metadata_count > METADATA_MAX) {
         return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_LIMIT,
                                  "a call sends at most %d metadata pairs", METADATA_MAX);
     }
-    if (options->metadata_count == 0) {
+    if (count == 0) {
         return baton_status_ok();
     }
-    out->metadata = calloc(options->metadata_count, sizeof(*out->metadata));
+    out->metadata = calloc(count, sizeof(*out->metadata));
     baton_assert(out->metadata != NULL);
-    for (size_t i = 0; i < options->metadata_count; i++) {
-        const struct rpc_metadata *pair = &options->metadata[i];
-        grpc_metadata *copy = &out->metadata[out->metadata_count++];
-        copy->key = grpc_slice_from_copied_string(pair->key);
-        copy->value = grpc_slice_from_copied_string(pair->value);
-        if (!grpc_header_key_is_legal(copy->key) ||
-            (!grpc_is_binary_header(copy->key) &&
-             !grpc_header_nonbin_value_is_legal(copy->value))) {
-            return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
-                                     "metadata \"%.80s\": the key is not lower case ASCII, or the "
-                                     "value has characters that a header cannot carry",
-                                     pair->key);
-        }
+    struct baton_status st = baton_status_ok();
+    for (size_t i = 0; i < count && baton_ok(&st); i++) {
+        st = copy_pair(i < options->metadata_count ? &options->metadata[i] : &bearer,
+                       &out->metadata[out->metadata_count++]);
     }
-    return baton_status_ok();
+    return st;
 }
 
 void client_call_free_metadata(struct client_call *call)
@@ -256,7 +282,7 @@ void client_call_open(struct rpc_client *client, const char *name,
     options = options == NULL ? &NONE : options;
     *out = (struct client_call){ .method = rpc_method_find(name, strlen(name)) };
     baton_assert(out->method != NULL);
-    out->refusal = copy_metadata(options, out);
+    out->refusal = copy_metadata(client, options, out);
     if (!baton_ok(&out->refusal)) {
         client_call_free_metadata(out);
     }

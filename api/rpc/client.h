@@ -28,7 +28,8 @@ struct client_entry {
 struct rpc_client {
     struct rpc_client_options options; /* With the defaults filled in; 'target' is null. */
     grpc_channel_credentials *credentials;
-    char *server_name; /* Null: the target's. */
+    char *server_name;   /* Null: the target's. */
+    char *authorization; /* "Bearer ..."; null: none. */
     pthread_mutex_t targets_mutex;
     struct targets targets; /* Under it. */
     struct rpc_loop loop;

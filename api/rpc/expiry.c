@@ -12,7 +12,7 @@
 #include "api/base/clock.h"
 #include "api/base/limits.h"
 #include "api/base/log.h"
-#include "api/rpc/rpc.h"
+#include "api/rpc/server.h"
 
 enum { LOOK_S = 3600, WARN_DAYS = 14, DAY_S = 86400 };
 
@@ -25,6 +25,26 @@ struct rpc_expiry {
     bool stop;
 };
 
+/* Takes the certificate. */
+static bool seconds_left(X509 *certificate, int64_t *seconds)
+{
+    int days = 0;
+    int rest = 0;
+    bool known = certificate != NULL &&
+                 ASN1_TIME_diff(&days, &rest, NULL, X509_get0_notAfter(certificate)) == 1;
+    X509_free(certificate);
+    *seconds = known ? (int64_t)days * DAY_S + rest : 0;
+    return known;
+}
+
+bool expiry_of_pem(const char *text, size_t size, int64_t *seconds)
+{
+    BIO *bio = BIO_new_mem_buf(text, (int)size);
+    X509 *certificate = bio != NULL ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+    (void)BIO_free(bio);
+    return seconds_left(certificate, seconds);
+}
+
 struct baton_status rpc_certificate_ends(const char *file, int64_t *seconds)
 {
     FILE *stream = fopen(file, "re");
@@ -33,16 +53,10 @@ struct baton_status rpc_certificate_ends(const char *file, int64_t *seconds)
     }
     X509 *certificate = PEM_read_X509(stream, NULL, NULL, NULL);
     (void)fclose(stream);
-    int days = 0;
-    int rest = 0;
-    bool known = certificate != NULL &&
-                 ASN1_TIME_diff(&days, &rest, NULL, X509_get0_notAfter(certificate)) == 1;
-    X509_free(certificate);
-    if (!known) {
+    if (!seconds_left(certificate, seconds)) {
         return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_MALFORMED,
                                  "%s: holds no certificate", file);
     }
-    *seconds = (int64_t)days * DAY_S + rest;
     return baton_status_ok();
 }
 

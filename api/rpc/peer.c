@@ -7,6 +7,7 @@
 
 #include <grpc/support/alloc.h>
 
+#include "api/base/clock.h"
 #include "api/rpc/server.h"
 
 enum { HOST_BYTES = 64 };
@@ -139,12 +140,21 @@ static size_t peer_bytes(const struct rpc_peer *peer)
     return offsetof(struct rpc_peer, names) + peer->names_count * sizeof(peer->names[0]);
 }
 
+static bool is_encrypted(const grpc_auth_context *context)
+{
+    grpc_auth_property_iterator at =
+        grpc_auth_context_find_properties_by_name(context, "transport_security_type");
+    const grpc_auth_property *type = grpc_auth_property_iterator_next(&at);
+    return type != NULL && (strcmp(type->value, "ssl") == 0 || strcmp(type->value, "tls") == 0);
+}
+
 static void read_identity(grpc_call *core, struct rpc_peer *out)
 {
     grpc_auth_context *context = grpc_call_auth_context(core);
     if (context == NULL) {
         return;
     }
+    out->is_private = is_encrypted(context);
     if (grpc_auth_context_peer_is_authenticated(context) != 0) {
         out->principal = RPC_PRINCIPAL_CERTIFICATE;
         read_names(context, "peer_spiffe_id", true, out);
@@ -152,6 +162,14 @@ static void read_identity(grpc_call *core, struct rpc_peer *out)
         show(context, out);
     }
     grpc_auth_context_release(context);
+}
+
+static void keep_peer(struct rpc_call *call, const struct rpc_peer *peer)
+{
+    free(call->peer);
+    call->peer = malloc(peer_bytes(peer));
+    baton_assert(call->peer != NULL);
+    memcpy(call->peer, peer, peer_bytes(peer));
 }
 
 void call_read_peer(struct rpc_call *call)
@@ -164,10 +182,39 @@ void call_read_peer(struct rpc_call *call)
         peer.principal = RPC_PRINCIPAL_LOCAL;
         (void)snprintf(peer.identity, sizeof(peer.identity), "local");
     }
+    peer.is_private |= rpc_address_is_local(address);
     gpr_free(address);
-    call->peer = malloc(peer_bytes(&peer));
-    baton_assert(call->peer != NULL);
-    memcpy(call->peer, &peer, peer_bytes(&peer));
+    keep_peer(call, &peer);
+}
+
+void rpc_call_set_token_name(struct rpc_call *call, const struct rpc_peer_name *name)
+{
+    struct rpc_peer peer;
+    rpc_call_peer(call, &peer);
+    baton_assert(peer.principal != RPC_PRINCIPAL_CERTIFICATE);
+    peer.principal = RPC_PRINCIPAL_TOKEN;
+    peer.names[0] = *name;
+    peer.names_count = 1;
+    memcpy(peer.identity, name->text, sizeof(peer.identity));
+    keep_peer(call, &peer);
+}
+
+int64_t rpc_call_certificate_ends(struct rpc_call *call)
+{
+    int64_t seconds = 0;
+    pthread_mutex_lock(&call->mutex);
+    grpc_auth_context *context = call->core != NULL ? grpc_call_auth_context(call->core) : NULL;
+    if (context != NULL) {
+        grpc_auth_property_iterator at =
+            grpc_auth_context_find_properties_by_name(context, "x509_pem_cert");
+        const grpc_auth_property *pem = grpc_auth_property_iterator_next(&at);
+        if (pem != NULL && expiry_of_pem(pem->value, pem->value_length, &seconds)) {
+            seconds += (int64_t)(baton_clock_wall_ns() / BATON_NS_PER_S);
+        }
+        grpc_auth_context_release(context);
+    }
+    pthread_mutex_unlock(&call->mutex);
+    return seconds;
 }
 
 void rpc_call_peer(const struct rpc_call *call, struct rpc_peer *out)

@@ -200,6 +200,7 @@ enum rpc_principal {
     RPC_PRINCIPAL_ANONYMOUS, /* Nothing: another machine, without a certificate. */
     RPC_PRINCIPAL_LOCAL,     /* That it is on this machine: a Unix socket or a loopback address. */
     RPC_PRINCIPAL_CERTIFICATE, /* That it holds the key of a certificate signed by 'ca_file'. */
+    RPC_PRINCIPAL_TOKEN, /* That it knows a token: by the server's owner, rpc_call_set_token_name(). */
 };
 
 /* A name that the certificate proves.  Never empty, and only printable ASCII without spaces. */
@@ -215,14 +216,21 @@ struct rpc_peer {
      * "anonymous".  Decide by 'names': a common name proves nothing. */
     char identity[RPC_IDENTITY_BYTES];
     char address[128]; /* For logs only. */
+    bool is_private;   /* Nobody on the way reads along: TLS, or this machine. */
     size_t names_count;
-    /* Of a certificate: its SPIFFE id (only if that is its one URI) and its DNS names.  What is longer than the
+    /* Of a token: its row's.  Of a certificate: its SPIFFE id (only if that is its one URI) and its DNS names.  What is longer than the
      * room here, has other characters, or comes after the last place is left out: it gives no rights. */
     struct rpc_peer_name names[RPC_NAMES_MAX];
 };
 /* Who called, as it was when the call came in: the same as long as the call is referenced.  A certificate counts
  * also on a Unix socket or a loopback address: who shows one is held to it. */
 void rpc_call_peer(const struct rpc_call *call, struct rpc_peer *out);
+
+/* In 'admit' only, for a caller without a certificate: it has shown the token of this name. */
+void rpc_call_set_token_name(struct rpc_call *call, const struct rpc_peer_name *name);
+
+/* When the caller's certificate ends, in wall seconds; 0: it showed none, or the call is over. */
+int64_t rpc_call_certificate_ends(struct rpc_call *call);
 
 /* True if a listener's or target's address ("host:port", "unix:/path", "ipv4:a:p1,b:p2", "[::1]:port") cannot be
  * reached from, or reach, another machine: each host in it is a Unix socket, 127.0.0.0/8, ::1 or "localhost". */
@@ -297,6 +305,8 @@ struct rpc_client_options {
     uint64_t backoff_first_ns;     /* Between attempts to connect.  [200 ms] */
     uint64_t backoff_max_ns;       /* [2 s] */
     const char *user_agent;        /* Put before gRPC's own.  [none] */
+    /* Sent with each call as "authorization: Bearer ..."; only over TLS, or to this machine.  [none] */
+    const char *bearer_token;
 };
 
 /* Connects lazily.  A target that cannot be one is refused. */

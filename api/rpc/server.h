@@ -139,6 +139,11 @@ void tls_files_destroy(struct tls_files *files);
 BATON_MUST_USE struct baton_status tls_client_credentials(const struct rpc_tls *tls,
                                                           grpc_channel_credentials **out);
 
+/* --- expiry.c --- */
+
+/* Seconds until the first certificate of a PEM text ends; false: it holds none. */
+bool expiry_of_pem(const char *text, size_t size, int64_t *seconds);
+
 /* --- peer.c --- */
 
 /* Notes who called, once, while the core still knows. */

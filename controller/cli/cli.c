@@ -11,6 +11,7 @@
 #include "api/base/bytes.h"
 #include "api/base/clock.h"
 #include "api/base/random.h"
+#include "api/rpc/tokens.h"
 #include "baton/v1/common.pb-c.h"
 #include "baton/v1/models.pb-c.h"
 
@@ -26,10 +27,17 @@ enum cli_exit cli_connect(struct cli *cli)
     struct rpc_tls tls = { .ca_file = cli->ca_file,
                            .cert_file = cli->cert_file,
                            .key_file = cli->key_file };
+    char token[RPC_TOKEN_BYTES_MAX + 1];
+    struct baton_status st =
+        cli->token_file != NULL ? rpc_token_read(cli->token_file, token) : baton_status_ok();
+    if (!baton_ok(&st)) {
+        return cli_fail(&st);
+    }
     struct rpc_client_options options = { .target = cli->server,
+                                          .bearer_token = cli->token_file != NULL ? token : NULL,
                                           .tls = cli->ca_file != NULL ? &tls : NULL,
                                           .user_agent = "batonctl/" BATON_VERSION };
-    struct baton_status st = rpc_client_create(&options, &cli->client);
+    st = rpc_client_create(&options, &cli->client);
     return baton_ok(&st) ? CLI_EXIT_OK : cli_fail(&st);
 }
 

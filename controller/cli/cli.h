@@ -44,6 +44,7 @@ struct cli {
     const char *ca_file;
     const char *cert_file;
     const char *key_file;
+    const char *token_file;
     const char *model;      /* --model */
     const char *reason;     /* --reason */
     const char *request_id; /* --request-id */

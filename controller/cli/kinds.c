@@ -374,11 +374,16 @@ static void agent_address(const void *item, char *out)
     CELL(out, "%.150s", ((const Baton__V1__Agent *)item)->address);
 }
 
+static void agent_certificate(const void *item, char *out)
+{
+    cli_text_left(((const Baton__V1__Agent *)item)->certificate_ends_at, out);
+}
+
 static const struct cli_column agent_columns[] = {
     { "NAME", false, meta_name },        { "CONNECTED", false, agent_connected },
     { "LAST-SEEN", false, agent_seen },  { "GROUPS", false, agent_groups },
     { "LANDING", false, agent_landing }, { "SOFTWARE", true, agent_software },
-    { "ADDRESS", true, agent_address },
+    { "ADDRESS", true, agent_address },  { "CERTIFICATE-ENDS", true, agent_certificate },
 };
 
 /* --- rolls --- */

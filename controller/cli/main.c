@@ -13,6 +13,7 @@ enum option_key {
     KEY_AGENT = 0x1000,
     KEY_CA,
     KEY_CERT,
+    KEY_TOKEN_FILE,
     KEY_KEY,
     KEY_TIMEOUT,
     KEY_REASON,
@@ -32,6 +33,7 @@ static const struct argp_option common_options[] = {
       "Local agent, unix:/path (default $BATON_AGENT, else unix:/run/baton/agent.sock)", 0 },
     { "ca", KEY_CA, "FILE", 0, "Who signs the controller's certificate: use TLS", 0 },
     { "cert", KEY_CERT, "FILE", 0, "Own certificate for TLS", 0 },
+    { "token-file", KEY_TOKEN_FILE, "FILE", 0, "Own token, instead of a certificate", 0 },
     { "key", KEY_KEY, "FILE", 0, "Own key for TLS", 0 },
     { "model", 'm', "NAME", 0, "Only objects of this model", 0 },
     { "output", 'o', "FORMAT", 0, "wide, json, yaml or name", 0 },
@@ -350,6 +352,7 @@ static bool take_text_option(struct cli *cli, int key, const char *text)
     case KEY_AGENT: cli->agent = text; return true;
     case KEY_CA: cli->ca_file = text; return true;
     case KEY_CERT: cli->cert_file = text; return true;
+    case KEY_TOKEN_FILE: cli->token_file = text; return true;
     case KEY_KEY: cli->key_file = text; return true;
     case 'm': cli->model = text; return true;
     case KEY_REASON: cli->reason = text; return true;

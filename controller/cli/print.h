@@ -60,6 +60,8 @@ void cli_print_stream(const struct cli *cli, const void *message);
 struct Google__Protobuf__Timestamp;
 /* "3s", "12m", "4h", "2d" since then; "-" for none. */
 void cli_text_age(const struct Google__Protobuf__Timestamp *at, char out[CLI_CELL_BYTES]);
+/* "in 59d", "ended", "-". */
+void cli_text_left(const struct Google__Protobuf__Timestamp *at, char out[CLI_CELL_BYTES]);
 /* "12 ms", "1.3 s". */
 void cli_text_duration(uint64_t ns, char out[CLI_CELL_BYTES]);
 /* "1.2 MiB". */

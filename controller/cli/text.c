@@ -12,6 +12,19 @@ static void cell(char out[CLI_CELL_BYTES], double number, const char *unit)
     (void)snprintf(out, CLI_CELL_BYTES, number < 10 ? "%.1f %s" : "%.0f %s", number, unit);
 }
 
+static void write_seconds(unsigned long seconds, char out[CLI_CELL_BYTES])
+{
+    if (seconds < 120) {
+        (void)snprintf(out, CLI_CELL_BYTES, "%lus", seconds);
+    } else if (seconds < 7200) {
+        (void)snprintf(out, CLI_CELL_BYTES, "%lum", seconds / 60);
+    } else if (seconds < 172800) {
+        (void)snprintf(out, CLI_CELL_BYTES, "%luh", seconds / 3600);
+    } else {
+        (void)snprintf(out, CLI_CELL_BYTES, "%lud", seconds / 86400);
+    }
+}
+
 void cli_text_age(const Google__Protobuf__Timestamp *at, char out[CLI_CELL_BYTES])
 {
     uint64_t then = 0;
@@ -21,15 +34,22 @@ void cli_text_age(const Google__Protobuf__Timestamp *at, char out[CLI_CELL_BYTES
         return;
     }
     uint64_t now = baton_clock_wall_ns();
-    unsigned long seconds = (unsigned long)(now > then ? (now - then) / BATON_NS_PER_S : 0);
-    if (seconds < 120) {
-        (void)snprintf(out, CLI_CELL_BYTES, "%lus", seconds);
-    } else if (seconds < 7200) {
-        (void)snprintf(out, CLI_CELL_BYTES, "%lum", seconds / 60);
-    } else if (seconds < 172800) {
-        (void)snprintf(out, CLI_CELL_BYTES, "%luh", seconds / 3600);
+    write_seconds((unsigned long)(now > then ? (now - then) / BATON_NS_PER_S : 0), out);
+}
+
+void cli_text_left(const Google__Protobuf__Timestamp *at, char out[CLI_CELL_BYTES])
+{
+    uint64_t then = 0;
+    uint64_t now = baton_clock_wall_ns();
+    struct baton_status st = baton_wire_timestamp_ns(at, "at", &then);
+    if (!baton_ok(&st) || then == 0) {
+        (void)snprintf(out, CLI_CELL_BYTES, "-");
+    } else if (then <= now) {
+        (void)snprintf(out, CLI_CELL_BYTES, "ended");
     } else {
-        (void)snprintf(out, CLI_CELL_BYTES, "%lud", seconds / 86400);
+        char left[CLI_CELL_BYTES];
+        write_seconds((unsigned long)((then - now) / BATON_NS_PER_S), left);
+        (void)snprintf(out, CLI_CELL_BYTES, "in %.20s", left);
     }
 }
 

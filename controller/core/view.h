@@ -216,6 +216,7 @@ struct metric_query {
 
 struct agent_status {
     bool connected;
+    uint64_t session;           /* 0: none. */
     uint64_t last_seen_wall_ns; /* 0: not in this epoch. */
     uint32_t groups;
     uint64_t landing_used_bytes;

@@ -211,6 +211,7 @@ void view_agent_status(const struct controller *core, const struct agent_record 
     (void)core;
     *out = (struct agent_status){
         .connected = object->session != 0,
+        .session = object->session,
         .last_seen_wall_ns = object->seen_wall_ns,
         .groups = object->groups_count,
         .landing_used_bytes = object->landing_used_bytes,

@@ -18,7 +18,7 @@ struct access access_default(void)
 static bool is_of(const struct access_row *row, const struct rpc_peer *peer,
                   struct pattern_captures *out)
 {
-    if (peer->principal != RPC_PRINCIPAL_CERTIFICATE) {
+    if (peer->principal != RPC_PRINCIPAL_CERTIFICATE && peer->principal != RPC_PRINCIPAL_TOKEN) {
         return false;
     }
     for (size_t i = 0; i < peer->names_count; i++) {
@@ -36,7 +36,8 @@ static unsigned bare_roles(const struct access *access, const struct rpc_peer *p
     switch (peer->principal) {
     case RPC_PRINCIPAL_LOCAL: return access->local_roles;
     case RPC_PRINCIPAL_ANONYMOUS: return access->anonymous_roles;
-    case RPC_PRINCIPAL_CERTIFICATE: break;
+    case RPC_PRINCIPAL_CERTIFICATE:
+    case RPC_PRINCIPAL_TOKEN: break;
     }
     return 0;
 }
@@ -73,6 +74,11 @@ static struct baton_status hinted(struct baton_status st, const struct rpc_peer 
         return baton_status_hint(st,
                                  "give '%.80s' what it needs under access.identities of the "
                                  "controller's file, or use another certificate",
+                                 peer->identity);
+    case RPC_PRINCIPAL_TOKEN:
+        return baton_status_hint(st,
+                                 "give '%.80s' what it needs under access.identities of the "
+                                 "controller's file, or use another token",
                                  peer->identity);
     case RPC_PRINCIPAL_LOCAL:
         return baton_status_hint(st, "add the role to access.local of the controller's file, or "

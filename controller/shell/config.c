@@ -74,6 +74,8 @@ static const cyaml_schema_value_t row_schema = { CYAML_VALUE_MAPPING(
     CYAML_FLAG_DEFAULT, struct access_row, row_fields) };
 
 static const cyaml_schema_field_t access_fields[] = {
+    CYAML_FIELD_STRING_PTR("tokens", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
+                           struct controller_access, tokens, 1, 480),
     NAMES("local", struct controller_access, local),
     CYAML_FIELD_SEQUENCE("identities", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
                          struct controller_access, identities, &row_schema, 0, ROWS_MAX),

@@ -18,6 +18,7 @@
  *   metrics: {listen: 127.0.0.1:9470}   where Prometheus asks; absent: nowhere
  *   audit: {file: ..., rotate: 16MiB, keep: 4}   who changed what; default beside a sqlite: store
  *   access:                         who may do what; deploy/docs/security.md
+ *     tokens: FILE                  digests of bearer tokens and whose they are
  *     local: [operator, viewer]     roles of callers on this machine without a certificate; absent: all
  *     identities:
  *     - {identity: spiffe://lab.example/agent/x, role: agent, agents: ["{1}"], groups: ["{1}"]}
@@ -66,6 +67,7 @@ struct controller_prometheus {
 };
 
 struct controller_access {
+    char *tokens; /* Null: there are none. */
     char **local;
     unsigned local_count;
     struct access_row *identities;

@@ -417,6 +417,9 @@ struct baton_status daemon_create(const struct daemon_options *options, struct d
     if (baton_ok(&st)) {
         st = store_open(options->store_address, baton_clock_wall_ns(), &daemon->store);
     }
+    if (baton_ok(&st) && options->tokens_file != NULL) {
+        st = rpc_tokens_open(options->tokens_file, &daemon->tokens);
+    }
     if (baton_ok(&st)) {
         daemon->grants = grants_create();
         st = audit_create(options->audit, &daemon->audit);
@@ -469,6 +472,7 @@ void daemon_destroy(struct daemon *daemon)
     core_room_drop(&daemon->room);
     stats_destroy(daemon->stats);
     rates_destroy(daemon->rates);
+    rpc_tokens_close(daemon->tokens);
     free(daemon->batch);
     free(daemon->late_rolls);
     for (uint32_t i = 0; i < daemon->sessions_places; i++) {

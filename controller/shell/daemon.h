@@ -18,6 +18,7 @@
 #include "api/base/mailbox.h"
 #include "api/base/status.h"
 #include "api/rpc/rpc.h"
+#include "api/rpc/tokens.h"
 #include "controller/core/action.h"
 #include "controller/core/controller.h"
 #include "controller/core/view.h"
@@ -57,6 +58,7 @@ struct session {
     char agent[BATON_NAME_BYTES];
     bool serves_peers;             /* It said where; only then it is told of peers. */
     struct session_grants *grants; /* grants.c; null: none. */
+    int64_t certificate_ends;      /* Wall seconds; 0: not asked yet, negative: there is none. */
     uint32_t next_free;            /* Of a free place: the next one. */
 };
 
@@ -104,6 +106,7 @@ struct daemon_options {
     const struct access *access;                 /* Null: access_default(). */
     const struct rates_options *rates;           /* Null: the defaults. */
     struct connection_limits connections;        /* Members of 0: the default. */
+    const char *tokens_file;                     /* Null: there are no tokens. */
     const char *metrics_listen;                  /* Null: there are no metrics. */
     const struct audit_options *audit;           /* Null: none is kept. */
     const struct leadership_options *leadership; /* Null: it is the only controller of its store. */
@@ -111,7 +114,8 @@ struct daemon_options {
 
 struct daemon {
     struct daemon_options options;
-    struct access access; /* Constant. */
+    struct access access;      /* Constant. */
+    struct rpc_tokens *tokens; /* Null: there are none. */
     struct rates *rates;
     struct stats *stats;
     struct metrics *metrics; /* Null: nobody may ask. */

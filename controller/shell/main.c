@@ -153,10 +153,11 @@ static void block_signals(void)
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-/* Other machines reach it, and need show nothing. */
+/* Other machines reach it, and need show nothing.  Where there are tokens a certificate is not required, but who shows
+ * neither is nobody. */
 static bool is_exposed(const struct rpc_listener *listener)
 {
-    bool asks = listener->tls != NULL && listener->tls->require_client;
+    bool asks = listener->tls != NULL && listener->tls->ca_file != NULL;
     return !asks && !rpc_address_is_local(listener->address);
 }
 
@@ -255,6 +256,7 @@ struct settings {
     struct controller_limits limits;
     struct prometheus_options prometheus;
     struct access access;
+    const char *tokens_file; /* Null: there are none. */
     struct rates_options rates;
     struct connection_limits connections;
     struct audit_options audit;
@@ -273,6 +275,7 @@ static struct baton_status read_settings(const struct arguments *arguments,
     bool insecure = arguments->insecure || (config != NULL && config->insecure);
     bool use_tls = config != NULL && config->tls != NULL;
     out->access = access_default();
+    out->tokens_file = config != NULL && config->access != NULL ? config->access->tokens : NULL;
     if (config != NULL) {
         st = controller_config_limits(config, &out->limits);
     }
@@ -303,7 +306,9 @@ static struct baton_status read_settings(const struct arguments *arguments,
         out->tls = (struct rpc_tls){ .cert_file = config->tls->cert,
                                      .key_file = config->tls->key,
                                      .ca_file = config->tls->client_ca,
-                                     .require_client = config->tls->client_ca != NULL };
+                                     /* Who has a token needs no certificate. */
+                                     .require_client = config->tls->client_ca != NULL &&
+                                                       out->tokens_file == NULL };
     }
     for (size_t i = 0; i < arguments->listen_count; i++) {
         bool is_unix = strncmp(arguments->listen[i], "unix:", 5) == 0;
@@ -346,6 +351,7 @@ int main(int argc, char **argv)
         .limits = &settings.limits,
         .prometheus = config != NULL ? &settings.prometheus : NULL,
         .access = &settings.access,
+        .tokens_file = settings.tokens_file,
         .rates = &settings.rates,
         .connections = settings.connections,
         .audit = &settings.audit,

@@ -74,7 +74,7 @@ struct request_options service_options(struct rpc_call *call,
         out.reason = options->reason;
         out.requested_by = options->requested_by;
     }
-    if (peer->principal == RPC_PRINCIPAL_CERTIFICATE) {
+    if (peer->principal == RPC_PRINCIPAL_CERTIFICATE || peer->principal == RPC_PRINCIPAL_TOKEN) {
         out.requested_by = peer->identity;
     }
     return out;

@@ -8,6 +8,39 @@
 
 enum { AGENT_OBJECT_BYTES = 80 };
 
+static struct baton_status bad_token(const char *what)
+{
+    return baton_status_hint(
+        baton_status_make(BATON_UNAUTHENTICATED, BATON_REASON_NOT_ALLOWED, "%s", what),
+        "access.tokens of the controller's file names the file of tokens; deploy/docs/security.md");
+}
+
+/* Whose token a caller without a certificate shows, if it shows one: who shows one is held to it. */
+static struct baton_status read_token(struct daemon *daemon, struct rpc_call *call,
+                                      struct rpc_peer *peer)
+{
+    static const char BEARER[] = "Bearer ";
+    struct baton_bytes shown = rpc_call_metadata(call, "authorization");
+    struct rpc_peer_name name;
+    if (shown.data == NULL || peer->principal == RPC_PRINCIPAL_CERTIFICATE) {
+        return baton_status_ok();
+    }
+    if (!peer->is_private) {
+        return bad_token("a token came in the clear from another machine: it is not looked at, and "
+                         "others may know it now");
+    }
+    if (shown.size < strlen(BEARER) || memcmp(shown.data, BEARER, strlen(BEARER)) != 0) {
+        return bad_token("the metadata 'authorization' is not 'Bearer ' and a token");
+    }
+    struct baton_bytes token = { shown.data + strlen(BEARER), shown.size - strlen(BEARER) };
+    if (daemon->tokens == NULL || !rpc_tokens_find(daemon->tokens, token, &name)) {
+        return bad_token("nobody has this token");
+    }
+    rpc_call_set_token_name(call, &name);
+    rpc_call_peer(call, peer);
+    return baton_status_ok();
+}
+
 struct baton_status service_admit(struct rpc_call *call, void *context,
                                   struct rpc_error_details *details)
 {
@@ -15,6 +48,11 @@ struct baton_status service_admit(struct rpc_call *call, void *context,
     struct rpc_peer peer;
     uint32_t mark = 0;
     rpc_call_peer(call, &peer);
+    struct baton_status st = read_token(daemon, call, &peer);
+    if (!baton_ok(&st)) {
+        service_audit_refused(daemon, call, NULL, &st);
+        return st;
+    }
     const struct rule *rule = rules_find(rpc_call_method(call));
     struct rates_call asked = { .identity = peer.identity,
                                 .roles = rule != NULL
@@ -22,7 +60,7 @@ struct baton_status service_admit(struct rpc_call *call, void *context,
                                              : 0,
                                 .is_stream = rpc_call_is_stream(call),
                                 .now_ns = baton_clock_monotonic_ns() };
-    struct baton_status st = rates_take(daemon->rates, &asked, &mark, &details->retry_after_ns);
+    st = rates_take(daemon->rates, &asked, &mark, &details->retry_after_ns);
     rpc_call_set_mark(call, mark);
     if (!baton_ok(&st)) {
         service_audit_refused(daemon, call, NULL, &st);

@@ -4,6 +4,7 @@
 #include "api/wire/wire.h"
 #include "controller/shell/routes.h"
 #include "controller/shell/service.h"
+#include "controller/shell/session.h"
 
 SERVICE_HANDLER(serve_fleet_list_groups, Baton__V1__ListGroupsRequest)
 SERVICE_HANDLER(serve_fleet_get_group, Baton__V1__GetGroupRequest)
@@ -59,6 +60,17 @@ static void serve_fleet_list_groups_work(struct daemon *daemon, struct rpc_call 
     service_reply(call, reply);
 }
 
+static void add_certificate(struct daemon *daemon, const struct agent_record *agent,
+                            Baton__V1__Agent *item, void *root)
+{
+    struct agent_status status;
+    view_agent_status(daemon->core, agent, &status);
+    uint64_t ends_ns = session_certificate_ends(daemon, status.session);
+    if (ends_ns != 0) {
+        item->certificate_ends_at = baton_wire_timestamp(root, ends_ns);
+    }
+}
+
 static void serve_fleet_list_agents_work(struct daemon *daemon, struct rpc_call *call,
                                          const Baton__V1__ListAgentsRequest *request)
 {
@@ -72,8 +84,9 @@ static void serve_fleet_list_agents_work(struct daemon *daemon, struct rpc_call 
     reply->agents = baton_wire_take(reply, page.items_max, sizeof(*reply->agents));
     reply->revision = view_revision(daemon->core);
     for (; index < count; index++) {
-        Baton__V1__Agent *item =
-            render_agent(daemon->core, view_agent_at(daemon->core, index), reply);
+        const struct agent_record *agent = view_agent_at(daemon->core, index);
+        Baton__V1__Agent *item = render_agent(daemon->core, agent, reply);
+        add_certificate(daemon, agent, item, reply);
         if (!service_page_add(&page, item)) {
             reply->next_page_token =
                 baton_wire_text(reply, view_agent_at(daemon->core, index - 1)->name);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/base/bytes.h"
+#include "api/base/clock.h"
 #include "api/wire/wire.h"
 #include "baton/v1/agent_session.pb-c.h"
 #include "controller/shell/daemon.h"
@@ -404,6 +405,19 @@ void session_deliver(struct daemon *daemon, const struct action_send *send)
     if (session->open && send->kind == SEND_WELCOME) {
         grants_send_keys(daemon, session);
     }
+}
+
+uint64_t session_certificate_ends(struct daemon *daemon, uint64_t id)
+{
+    struct session *session = find_id(daemon, id);
+    if (session == NULL) {
+        return 0;
+    }
+    if (session->certificate_ends == 0) {
+        int64_t ends = rpc_call_certificate_ends(session->call);
+        session->certificate_ends = ends > 0 ? ends : -1;
+    }
+    return session->certificate_ends > 0 ? (uint64_t)session->certificate_ends * BATON_NS_PER_S : 0;
 }
 
 void session_finish(struct daemon *daemon, uint64_t id, const struct baton_status *status)

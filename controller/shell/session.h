@@ -20,6 +20,8 @@ void serve_session(struct rpc_call *call, const void *request, void *context);
 bool session_is_next(const struct daemon *daemon);
 
 void session_deliver(struct daemon *daemon, const struct action_send *send);
+/* When the certificate ends with which the session was opened, in wall nanoseconds; 0: it has none, or is over. */
+uint64_t session_certificate_ends(struct daemon *daemon, uint64_t id);
 void session_finish(struct daemon *daemon, uint64_t id, const struct baton_status *status);
 void session_finish_all(struct daemon *daemon, const struct baton_status *status);
 
