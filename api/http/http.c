@@ -24,6 +24,7 @@ struct http {
     _Atomic bool aborted;
     bool remote_allowed;
     bool address_refused; /* In the call under way. */
+    bool stale;           /* The last call met the end of a kept connection. */
     bool body_full;
     size_t body_bytes_max;
     size_t body_capacity;
@@ -330,7 +331,7 @@ void http_wait(struct http *http, uint64_t until_ns)
     }
 }
 
-static bool request_set(struct http *http, const struct http_request *request)
+static bool request_set(struct http *http, const struct http_request *request, bool fresh)
 {
     char url[URL_BYTES];
     int length = snprintf(url, sizeof url, "%s%s", http->url, request->path);
@@ -342,7 +343,7 @@ static bool request_set(struct http *http, const struct http_request *request)
     rc |= curl_easy_setopt(http->easy, CURLOPT_HTTPHEADER,
                            request->plain ? http->plain : http->headers);
     /* A connection of its own for what must not be sent twice: see the header. */
-    rc |= curl_easy_setopt(http->easy, CURLOPT_FRESH_CONNECT, request->repeatable ? 0L : 1L);
+    rc |= curl_easy_setopt(http->easy, CURLOPT_FRESH_CONNECT, fresh ? 1L : 0L);
     rc |= curl_easy_setopt(http->easy, CURLOPT_FORBID_REUSE, request->repeatable ? 0L : 1L);
     if (strcmp(request->method, "GET") == 0) {
         rc |= curl_easy_setopt(http->easy, CURLOPT_HTTPGET, 1L);
@@ -437,10 +438,23 @@ static struct baton_status failure_of(const struct http *http, const struct http
     return unreachable(BATON_UNAVAILABLE, http, request, what);
 }
 
+/* The server ended a kept connection while the request was on its way over it. */
+static bool was_stale(struct http *http, CURLcode result)
+{
+    long connects = 1;
+    long code = 0;
+    (void)curl_easy_getinfo(http->easy, CURLINFO_NUM_CONNECTS, &connects);
+    (void)curl_easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, &code);
+    bool ended =
+        result == CURLE_RECV_ERROR || result == CURLE_SEND_ERROR || result == CURLE_GOT_NOTHING;
+    return ended && connects == 0 && code == 0;
+}
+
 static struct baton_status finish(struct http *http, const struct http_request *request,
                                   struct http_answer *answer)
 {
     CURLcode result = result_take(http);
+    http->stale = was_stale(http, result);
     if (result != CURLE_OK) {
         return failure_of(http, request, result);
     }
@@ -469,8 +483,8 @@ static struct baton_status conclude(struct http *http, const struct http_request
                                                         : "no answer within the deadline");
 }
 
-struct baton_status http_call(struct http *http, const struct http_request *request,
-                              uint64_t deadline_ns, struct http_answer *answer)
+static struct baton_status call_once(struct http *http, const struct http_request *request,
+                                     bool fresh, uint64_t deadline_ns, struct http_answer *answer)
 {
     answer_clear(http, answer);
     if (http_aborted(http)) {
@@ -479,11 +493,24 @@ struct baton_status http_call(struct http *http, const struct http_request *requ
     if (baton_clock_monotonic_ns() >= deadline_ns) {
         return unreachable(BATON_DEADLINE_EXCEEDED, http, request, "no time left to send it");
     }
-    if (!request_set(http, request) || curl_multi_add_handle(http->multi, http->easy) != CURLM_OK) {
+    if (!request_set(http, request, fresh) ||
+        curl_multi_add_handle(http->multi, http->easy) != CURLM_OK) {
         return unreachable(BATON_INTERNAL, http, request, "libcurl refuses the request");
     }
     enum drive_end end = drive(http, deadline_ns);
     struct baton_status st = conclude(http, request, end, answer);
     (void)curl_multi_remove_handle(http->multi, http->easy);
+    return st;
+}
+
+/* libcurl sends again what met the end of a kept connection, but not what met its reset. */
+struct baton_status http_call(struct http *http, const struct http_request *request,
+                              uint64_t deadline_ns, struct http_answer *answer)
+{
+    http->stale = false;
+    struct baton_status st = call_once(http, request, !request->repeatable, deadline_ns, answer);
+    if (http->stale && request->repeatable) {
+        st = call_once(http, request, true, deadline_ns, answer);
+    }
     return st;
 }

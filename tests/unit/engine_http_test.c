@@ -171,6 +171,23 @@ Test(http, uses_a_kept_connection_only_for_what_may_be_repeated)
     script_stop(script);
 }
 
+/* ... also where it dies while the request is on its way: a server that ends each connection after an answer and
+ * does not say so. */
+Test(http, what_may_be_repeated_survives_a_server_that_leaves)
+{
+    static const struct script_row ROW = { "POST /again", 200, "{}", SCRIPT_ANSWER, NULL };
+    struct script *script = script_start(&ROW, 1);
+    struct http *http = open_url(script_url(script), NULL, 0);
+    struct http_request again = { "POST", "/again", "{}", .repeatable = true };
+    for (int i = 0; i < 2000; i++) {
+        struct http_answer answer;
+        struct baton_status st = http_call(http, &again, PLENTY, &answer);
+        cr_assert(baton_ok(&st), "%s", st.message);
+    }
+    http_close(http);
+    script_stop(script);
+}
+
 Test(http, ignores_a_proxy_of_the_environment)
 {
     struct http_answer answer;
