@@ -5,6 +5,9 @@ if(NOT BATON_FUZZ)
       ${CMAKE_CURRENT_LIST_DIR}/${bench}_bench.c ${CMAKE_CURRENT_LIST_DIR}/ratio.c)
     target_link_libraries(${bench}_bench PRIVATE baton_transport baton_options)
   endforeach()
+  add_executable(p2p_bench
+    ${CMAKE_CURRENT_LIST_DIR}/p2p_bench.c ${CMAKE_CURRENT_LIST_DIR}/ratio.c)
+  target_link_libraries(p2p_bench PRIVATE baton_p2p baton_options)
   pkg_check_modules(DELTA_ZSTD REQUIRED IMPORTED_TARGET libzstd)
   add_executable(delta_bench
     ${CMAKE_CURRENT_LIST_DIR}/delta_bench.c ${CMAKE_CURRENT_LIST_DIR}/ratio.c)

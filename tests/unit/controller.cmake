@@ -1,6 +1,6 @@
 # Unit tests of controller/core and controller/store.
 set(controller_world ${CMAKE_CURRENT_LIST_DIR}/controller_world.c ${CMAKE_CURRENT_LIST_DIR}/controller_played.c)
-foreach(module fleet hostile sleep late rebuild rolls barrier undo requests wait agents staleness leases series canary checks trigger plan shown swarm)
+foreach(module holders fleet hostile sleep late rebuild rolls barrier undo requests wait agents staleness leases series canary checks trigger plan shown swarm)
   baton_test(controller_${module}_test
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/controller_${module}_test.c ${controller_world}
     LIBS controller_store)

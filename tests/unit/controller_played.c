@@ -98,6 +98,7 @@ bool world_hello(struct world *world, struct played_agent *agent)
                                 .software = "test",
                                 .journal_incarnation = agent->incarnation,
                                 .highest_epoch = agent->highest_epoch,
+                                .peer_address = agent->peer_address,
                                 .groups = reports,
                                 .groups_count = agent->groups_count,
                                 .floors = agent->floors,
@@ -226,6 +227,17 @@ static void play_sleep(struct played_agent *agent, struct played_group *group)
     }
 }
 
+static void note_holders(struct played_agent *agent, const struct holders *holders)
+{
+    size_t used = 0;
+    agent->holders[0] = '\0';
+    for (uint32_t i = 0; i < holders->count; i++) {
+        used += (size_t)snprintf(agent->holders + used, sizeof(agent->holders) - used, "%s%s%s",
+                                 i > 0 ? " " : "", holders->items[i].agent,
+                                 holders->items[i].last ? "!" : "");
+    }
+}
+
 static void take_goal(struct played_agent *agent, const struct group_goal *goal)
 {
     for (uint32_t i = 0; i < agent->groups_count; i++) {
@@ -236,6 +248,7 @@ static void take_goal(struct played_agent *agent, const struct group_goal *goal)
         group->goal_target_seq = goal->target == NULL ? 0 : goal->target->seq;
         group->goal_stage_seq = goal->stage == NULL ? 0 : goal->stage->seq;
         group->goal_restore_seq = goal->restore == NULL ? 0 : goal->restore->seq;
+        note_holders(agent, goal->stage != NULL ? &goal->stage_holders : &goal->target_holders);
         group->goal.owner_term = goal->owner_term;
         group->report.owner_term = goal->owner_term;
         group->goal.drain = goal->drain;

@@ -39,7 +39,9 @@ struct played_group {
 struct played_agent {
     char name[BATON_NAME_BYTES];
     char incarnation[BATON_NAME_BYTES];
-    uint64_t session; /* 0: none. */
+    char peer_address[BATON_ADDRESS_BYTES]; /* Empty: it serves no peers. */
+    char holders[BATON_TEXT_BYTES];         /* Of what its last goal stages: "a1 a0". */
+    uint64_t session;                       /* 0: none. */
     struct epoch highest_epoch;
     struct seq_floor floors[4];
     uint32_t floors_count;

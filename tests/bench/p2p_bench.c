@@ -1,0 +1,302 @@
+/* p2p_bench.c -- a version from one node to another over loopback, against a bare sendfile loop of as many streams.
+ *
+ * Ours: server and puller in this process, capability checked, every chunk digested and written into a landing on
+ * tmpfs, sealed.  The anchor sends the same bytes of the same file by sendfile over as many TCP connections, and reads
+ * them into one buffer each: nothing is verified, nothing written.  Beside the ratio: processor seconds of both sides
+ * together for each GB. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/bench/ratio.h"
+#include "transport/model/manifest.h"
+#include "transport/p2p/puller.h"
+#include "transport/p2p/server.h"
+
+enum {
+    TENSORS = 48,
+    TENSOR_ROWS = 5461,
+    TENSOR_COLUMNS = 1024,
+    PAIRS = 7,
+    STREAMS = 4,
+    NOW_S = 1000
+};
+#define TENSOR_BYTES ((uint64_t)TENSOR_ROWS * TENSOR_COLUMNS * 2)
+
+struct bench {
+    char *dir;
+    struct landing_root *source;
+    struct landing_root *landing;
+    struct manifest *manifest;
+    struct p2p_server *server;
+    struct capability_signer *signer;
+    char address[64];
+    char model[1024];
+};
+
+static void must(int holds, const char *what)
+{
+    if (!holds) {
+        fprintf(stderr, "p2p_bench: %s\n", what);
+        abort();
+    }
+}
+
+static void check(struct baton_status st)
+{
+    must(baton_ok(&st), st.message);
+}
+
+static double cpu_s(void)
+{
+    struct rusage usage;
+    (void)getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+/* --- ours --- */
+
+static struct landing_root *open_root(const char *dir, const char *name)
+{
+    struct landing_root *root = NULL;
+    char *path = ratio_join(dir, name);
+    struct landing_root_options options = { path, 0 };
+    check(landing_root_open(&options, &root));
+    free(path);
+    return root;
+}
+
+static void make_version(struct bench *bench)
+{
+    char names[TENSORS][32];
+    struct landing_tensor tensors[TENSORS];
+    struct landing_session *session = NULL;
+    uint8_t *data = malloc(TENSOR_BYTES);
+    must(data != NULL, "memory");
+    for (unsigned i = 0; i < TENSORS; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "layers.%02u.weight", i);
+        tensors[i] = (struct landing_tensor){
+            names[i], NULL, TENSOR_DTYPE_BF16, { 2, { TENSOR_ROWS, TENSOR_COLUMNS } }
+        };
+    }
+    struct landing_tensors all = { tensors, TENSORS, NULL, NULL, 0 };
+    check(landing_begin_tensors(bench->source, &all, NULL, &session));
+    for (unsigned i = 0; i < TENSORS; i++) {
+        memset(data, (int)i + 1, TENSOR_BYTES);
+        check(landing_put_tensor(session, i, (struct baton_bytes){ data, TENSOR_BYTES }));
+    }
+    check(landing_finish_tensors(session, NULL, &bench->manifest));
+    free(data);
+}
+
+static size_t keys(void *context, struct capability_key out[P2P_KEYS_MAX])
+{
+    const struct bench *bench = context;
+    out[0] = capability_signer_key(bench->signer);
+    return 1;
+}
+
+static uint64_t now_s(void *context)
+{
+    (void)context;
+    return NOW_S;
+}
+
+static void on_refused(void *context, const struct p2p_refusal *refusal)
+{
+    (void)context;
+    must(0, refusal->status->message);
+}
+
+static void on_poison(void *context, const struct puller_poison *poison)
+{
+    (void)context;
+    (void)poison;
+    must(0, "a damaged chunk");
+}
+
+static double time_pull(struct bench *bench)
+{
+    uint8_t bytes[CAPABILITY_BYTES_MAX];
+    struct capability capability = { .version = bench->manifest->digest,
+                                     .node = "bench",
+                                     .issued_s = NOW_S,
+                                     .ends_s = NOW_S + 600 };
+    struct puller_peer peer = { "source", "", false };
+    (void)snprintf(peer.address, sizeof(peer.address), "%s", bench->address);
+    struct puller_options options = { .peers = &peer,
+                                      .peers_count = 1,
+                                      .version = bench->manifest->digest,
+                                      .capability = { bytes, capability_sign(bench->signer,
+                                                                             &capability, bytes) },
+                                      .told = on_poison };
+    struct landing_options landing = { .workers = STREAMS };
+    struct manifest *manifest = NULL;
+    struct digest *table = NULL;
+    double begin = ratio_now_s();
+    struct puller *puller = puller_create(&options);
+    struct landing_supplier supplier = puller_supplier(puller);
+    check(puller_fetch(puller, &manifest, &table));
+    check(landing_pull(bench->landing, manifest, table, &supplier, &landing, NULL));
+    double seconds = ratio_now_s() - begin;
+    puller_destroy(puller);
+    free(table);
+    manifest_destroy(manifest);
+    check(landing_remove(bench->landing, bench->manifest->digest));
+    return seconds;
+}
+
+/* --- the anchor --- */
+
+/* One of the streams: its part of the file. */
+struct part {
+    int fd;
+    const char *file;
+    uint64_t offset, bytes;
+    pthread_t thread;
+};
+
+static void *send_part(void *argument)
+{
+    struct part *part = argument;
+    int file = open(part->file, O_RDONLY | O_CLOEXEC);
+    off_t at = (off_t)part->offset;
+    must(file >= 0, part->file);
+    while (at < (off_t)(part->offset + part->bytes)) {
+        ssize_t sent = sendfile(part->fd, file, &at, part->offset + part->bytes - (uint64_t)at);
+        must(sent > 0, "sendfile");
+    }
+    close(file);
+    close(part->fd);
+    return NULL;
+}
+
+static void *receive_part(void *argument)
+{
+    struct part *part = argument;
+    uint8_t *buffer = malloc(1 << 20);
+    must(buffer != NULL, "memory");
+    for (ssize_t got; (got = recv(part->fd, buffer, 1 << 20, 0)) != 0;) {
+        must(got > 0, "recv");
+        part->bytes += (uint64_t)got;
+    }
+    free(buffer);
+    close(part->fd);
+    return NULL;
+}
+
+static int listen_anywhere(struct sockaddr_in *address)
+{
+    socklen_t size = sizeof(*address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    *address =
+        (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    must(fd >= 0 && bind(fd, (struct sockaddr *)address, size) == 0 && listen(fd, STREAMS) == 0 &&
+             getsockname(fd, (struct sockaddr *)address, &size) == 0,
+         "listen");
+    return fd;
+}
+
+static double time_sendfile(const struct bench *bench, uint64_t bytes)
+{
+    struct part senders[STREAMS], receivers[STREAMS];
+    struct sockaddr_in address;
+    uint64_t received = 0;
+    double begin = ratio_now_s();
+    int listener = listen_anywhere(&address);
+    for (unsigned i = 0; i < STREAMS; i++) {
+        uint64_t from = bytes * i / STREAMS;
+        receivers[i] = (struct part){ .fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+        must(connect(receivers[i].fd, (struct sockaddr *)&address, sizeof(address)) == 0,
+             "connect");
+        senders[i] = (struct part){ .fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC),
+                                    .file = bench->model,
+                                    .offset = from,
+                                    .bytes = bytes * (i + 1) / STREAMS - from };
+        must(senders[i].fd >= 0 &&
+                 pthread_create(&senders[i].thread, NULL, send_part, &senders[i]) == 0 &&
+                 pthread_create(&receivers[i].thread, NULL, receive_part, &receivers[i]) == 0,
+             "a stream");
+    }
+    for (unsigned i = 0; i < STREAMS; i++) {
+        (void)pthread_join(senders[i].thread, NULL);
+        (void)pthread_join(receivers[i].thread, NULL);
+        received += receivers[i].bytes;
+    }
+    close(listener);
+    must(received == bytes, "bytes were lost");
+    return ratio_now_s() - begin;
+}
+
+/* --- all --- */
+
+static void open_bench(struct bench *bench)
+{
+    char path[BATON_PATH_BYTES];
+    (void)signal(SIGPIPE, SIG_IGN);
+    bench->dir = ratio_directory();
+    bench->source = open_root(bench->dir, "source");
+    bench->landing = open_root(bench->dir, "landing");
+    bench->signer = capability_signer_create();
+    make_version(bench);
+    landing_path(bench->source, bench->manifest->digest, path);
+    (void)snprintf(bench->model, sizeof(bench->model), "%s/model.safetensors", path);
+    struct p2p_server_options options = { .listen = "127.0.0.1:0",
+                                          .roots = { bench->source },
+                                          .roots_count = 1,
+                                          .keys = keys,
+                                          .refused = on_refused,
+                                          .wall_s = now_s,
+                                          .context = bench };
+    check(p2p_server_create(&options, &bench->server));
+    (void)snprintf(bench->address, sizeof(bench->address), "127.0.0.1:%u",
+                   (unsigned)p2p_server_port(bench->server));
+}
+
+static void close_bench(struct bench *bench)
+{
+    p2p_server_destroy(bench->server);
+    landing_root_close(bench->source);
+    landing_root_close(bench->landing);
+    capability_signer_destroy(bench->signer);
+    manifest_destroy(bench->manifest);
+    ratio_remove(bench->dir);
+}
+
+int main(void)
+{
+    struct bench bench = { NULL };
+    struct ratio ratio = { .name = "p2p",
+                           .unit = "GB/s",
+                           .anchor = "sendfile, 4 streams, nothing verified or written",
+                           .target = 0.5 };
+    double cpu[2] = { 0 };
+    uint64_t bytes = TENSORS * TENSOR_BYTES;
+    open_bench(&bench);
+    (void)time_pull(&bench); /* Pages and code are there from now on. */
+    (void)time_sendfile(&bench, bytes);
+    for (unsigned i = 0; i < PAIRS; i++) {
+        double began = cpu_s();
+        double ours = time_pull(&bench);
+        double between = cpu_s();
+        double anchor = time_sendfile(&bench, bytes);
+        cpu[0] += between - began;
+        cpu[1] += cpu_s() - between;
+        ratio_add(&ratio, 1e-9 * (double)bytes / ours, 1e-9 * (double)bytes / anchor);
+    }
+    close_bench(&bench);
+    printf("{\"name\": \"p2p_cpu\", \"value\": %.3f, \"unit\": \"CPU s/GB, both sides\", "
+           "\"anchor\": \"the same sendfile loop\", \"anchor_value\": %.3f}\n",
+           cpu[0] / (1e-9 * (double)bytes * PAIRS), cpu[1] / (1e-9 * (double)bytes * PAIRS));
+    return ratio_print(&ratio);
+}

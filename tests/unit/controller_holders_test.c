@@ -1,0 +1,106 @@
+/* controller_holders_test.c -- whom agents are told to pull versions from, on virtual time. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/controller_world.h"
+
+enum { AGENTS = 5 };
+
+/* Agents a0 to a4 with a group each, all on version 1; those whose bit is set serve peers. */
+static struct world *serving(unsigned peers)
+{
+    struct world *world = world_new();
+    struct policy_spec spec = { .trigger = NULL };
+    struct baton_status st = world_apply(world, "m", &spec);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_assert_eq(world_publish(world, "m"), 1);
+    for (unsigned i = 0; i < AGENTS; i++) {
+        char name[BATON_NAME_BYTES];
+        (void)snprintf(name, sizeof(name), "a%u", i);
+        struct played_agent *agent = world_agent(world, name);
+        if ((peers & 1U << i) != 0) {
+            (void)snprintf(agent->peer_address, sizeof(agent->peer_address), "a%u:7072", i);
+        }
+        (void)snprintf(name, sizeof(name), "g%u", i);
+        (void)world_add_group(agent, name, "m");
+        cr_assert(world_connect(world, agent), "%s", agent->closed.message);
+    }
+    world_play(world);
+    return world;
+}
+
+static void expect_holders(struct world *world, const char *const expected[AGENTS])
+{
+    for (unsigned i = 0; i < AGENTS; i++) {
+        char name[BATON_NAME_BYTES];
+        (void)snprintf(name, sizeof(name), "a%u", i);
+        cr_assert_str_eq(world_agent(world, name)->holders, expected[i], "%s: '%s'", name,
+                         world_agent(world, name)->holders);
+    }
+}
+
+/* Each pulls from the two before it: the first reads the source, and nobody waits for himself in a circle. */
+Test(controller_holders, the_fleet_is_a_line)
+{
+    struct world *world = serving(0x1F);
+    cr_assert_eq(world_publish(world, "m"), 2);
+    expect_holders(world, (const char *const[]){ "", "a0", "a1 a0", "a2 a1", "a3 a2" });
+    world_play(world);
+    /* What has landed needs nobody. */
+    expect_holders(world, (const char *const[]){ "", "", "", "", "" });
+    world_free(world);
+}
+
+/* Who serves no peers is not named, and is told of none. */
+Test(controller_holders, agents_without_peers_stay_outside)
+{
+    struct world *world = serving(0x1D);
+    cr_assert_eq(world_publish(world, "m"), 2);
+    expect_holders(world, (const char *const[]){ "", "", "a0", "a2 a0", "a3 a2" });
+    world_free(world);
+}
+
+/* Who comes late gets it also from those behind it that have it; who is away is not named. */
+Test(controller_holders, late_joiners)
+{
+    struct world *world = serving(0x1F);
+    world_disconnect(world, world_agent(world, "a0"));
+    world_disconnect(world, world_agent(world, "a3"));
+    cr_assert_eq(world_publish(world, "m"), 2);
+    cr_assert_str_eq(world_agent(world, "a1")->holders, "", "nobody is before it");
+    cr_assert_str_eq(world_agent(world, "a4")->holders, "a2 a1");
+    world_play(world);
+    cr_assert(world_hello(world, world_agent(world, "a0"))); /* It did not land it yet. */
+    cr_assert_str_eq(world_agent(world, "a0")->holders, "a1 a2 a4");
+    cr_assert(world_hello(world, world_agent(world, "a3")));
+    cr_assert_str_eq(world_agent(world, "a3")->holders, "a2 a1 a4");
+    world_free(world);
+}
+
+/* The plan says so in words before anything is rolled. */
+Test(controller_holders, the_plan_says_why)
+{
+    struct world *world = serving(0x1D);
+    struct plan plan;
+    struct plan_group items[AGENTS];
+    struct policy_spec spec = { .trigger = "Manual" };
+    struct baton_status st = world_apply(world, "m", &spec);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_assert_eq(world_publish(world, "m"), 2);
+    struct plan_request request = { 0, "" };
+    view_plan(world->core, view_model_find(world->core, "m"), &request, &plan, items, AGENTS);
+    cr_assert_eq(plan.groups, AGENTS);
+    const char *const expected[AGENTS] = {
+        "from the source's directory: no peer has it or gets it first",
+        "from the source's directory: its agent has no peers.listen",
+        "from peers: a0; else the source's directory",
+        "from peers: a2, then a0; else the source's directory",
+        "from peers: a3, then a2; else the source's directory",
+    };
+    for (uint32_t i = 0; i < AGENTS; i++) {
+        unsigned number = (unsigned)(items[i].group->name[1] - '0');
+        cr_assert_str_eq(items[i].route, expected[number]);
+    }
+    world_free(world);
+}
