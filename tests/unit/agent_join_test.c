@@ -138,7 +138,6 @@ Test(agent_join, background_readback_finds_other_weights)
 Test(agent_join, a_label_of_before_is_written_after_a_restart)
 {
     struct world *world = world_create(1, 1, 1);
-    world_start(world);
     world_serve(world, 1);
     strcpy(world->engines[0][0].label, "7");
     restart(world, S);
