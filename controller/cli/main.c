@@ -33,7 +33,8 @@ static const struct argp_option common_options[] = {
       "Local agent, unix:/path (default $BATON_AGENT, else unix:/run/baton/agent.sock)", 0 },
     { "ca", KEY_CA, "FILE", 0, "Who signs the controller's certificate: use TLS", 0 },
     { "cert", KEY_CERT, "FILE", 0, "Own certificate for TLS", 0 },
-    { "token-file", KEY_TOKEN_FILE, "FILE", 0, "Own token, instead of a certificate", 0 },
+    { "token-file", KEY_TOKEN_FILE, "FILE", 0,
+      "Own token, instead of a certificate; needs --ca where the controller is elsewhere", 0 },
     { "key", KEY_KEY, "FILE", 0, "Own key for TLS", 0 },
     { "model", 'm', "NAME", 0, "Only objects of this model", 0 },
     { "output", 'o', "FORMAT", 0, "wide, json, yaml or name", 0 },
@@ -45,8 +46,8 @@ static const struct argp_option common_options[] = {
     { "expected-revision", KEY_REVISION, "N", 0, "Refuse if the object changed since", 0 },
     { "quiet", 'q', NULL, 0, "No progress", 0 },
     { "last-known", KEY_LAST_KNOWN, NULL, 0,
-      "Where no controller leads: what a standby knows of the store, as old as it says (get, "
-      "describe, roll history)",
+      "If no controller leads: show a standby's copy of the store, and say how old it is (get and "
+      "describe of models, versions, groups, rolls; roll history)",
       0 },
     { NULL, 0, NULL, 0, NULL, 0 },
 };
@@ -128,12 +129,12 @@ static const char describe_doc[] =
 static const char get_doc[] =
     "Lists objects: models, versions, groups, engines, agents, rolls.\vExamples:\n"
     "  batonctl get groups\n  batonctl get groups -w\n  batonctl get versions -m m -o json\n"
-    "  batonctl get model m -o yaml\n";
+    "  batonctl get model m -o yaml\n  batonctl get groups --last-known\n";
 static const char roll_doc[] =
     "Drives rolls. ACTION is one of:\n"
     "  plan MODEL [--to SEQ] [--order G,H]    show what a roll would do: order, waves, what "
     "blocks, "
-    "memory, times\n"
+    "memory, times; -o wide: why, and how the bytes come\n"
     "  start MODEL [--to SEQ] [--order G,H]   roll to a version (default: the newest); these "
     "groups "
     "go first\n"
@@ -154,6 +155,7 @@ static const char roll_doc[] =
     "  trace MODEL [NUMBER]      the swaps of a roll as a trace for Perfetto or chrome://tracing\v"
     "`rollout` is another name of this command. Examples:\n"
     "  batonctl roll status m --timeout 5m\n  batonctl roll undo m --reason 'reward collapsed'\n"
+    "  batonctl roll plan m -o wide\n  batonctl roll history m --last-known\n"
     "  batonctl roll trace m 7 > roll.json\n";
 
 static const char delta_doc[] =
@@ -216,10 +218,11 @@ const struct cli_command cli_commands[] = {
       "Creates or changes a model.\vExample:\n  batonctl apply -f model.yaml\n", cli_apply_options,
       cli_apply_take, cli_run_apply },
     { "audit", "[KIND/NAME]", "show who changed what, and who was refused",
-      "Shows the controller's audit, the newest entry last; model/NAME is all about that model. -o "
-      "wide adds where from, "
+      "Shows the controller's audit, the newest entry last; model/NAME is all about that model, "
+      "address/IP connections that were refused. -o wide adds where from, "
       "revisions and what a refusal said.\vExamples:\n  batonctl audit\n  batonctl audit model/m "
       "--since 24h\n"
+      "  batonctl audit address/10.0.0.7 -o wide\n"
       "  batonctl audit --refused --principal spiffe://lab/agent/ -o json\n",
       cli_audit_options, cli_audit_take, cli_run_audit },
     { "certs", "init DIR | issue DIR NAME", "make certificates for a lab", certs_doc,

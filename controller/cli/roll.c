@@ -11,7 +11,7 @@ enum { KEY_TO = 0x2000, KEY_ORDER, KEY_GROUP, KEY_PASS, KEY_FAIL, KEY_VALUE, KEY
 
 const struct argp_option cli_roll_options[] = {
     { "to", KEY_TO, "SEQ", 0, "Version to roll or go back to", 0 },
-    { "order", KEY_ORDER, "GROUP,...", 0, "start: groups that go first", 0 },
+    { "order", KEY_ORDER, "GROUP,...", 0, "plan, start: groups that go first", 0 },
     { "group", KEY_GROUP, "GROUP", 0, "retry: only this group", 0 },
     { "pass", KEY_PASS, NULL, 0, "check: it is good", 0 },
     { "fail", KEY_FAIL, NULL, 0, "check: it is bad", 0 },
