@@ -584,7 +584,7 @@ static void ended_badly(struct agent *agent, struct group *group, bool out)
 {
     const struct phase_row *row = phase_row(group->phase);
     char why[BATON_TEXT_BYTES];
-    bool back = is_way_back(group->member.verb);
+    bool back = is_way_back(group->member.verb) || group->member.verb == AGENT_PEER_BACK_PROBE;
     out |= row->failed == flow_out || back;
     if (back) {
         for (uint32_t i = 0; i < group->config->engines_count; i++) {

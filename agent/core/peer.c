@@ -316,7 +316,10 @@ static void end_part(struct group *group, struct peer *peer, const struct agent_
     struct agent_phases *phases = &group->phases;
     uint64_t apply_ns = result->times.stage_ns + result->times.load_ns;
     peer->asked = result->asked;
-    if (!result->ok) {
+    /* An agent of a release that knows no BACK_PROBE refuses it; who refuses for another reason does so again at
+     * REOPEN, and who fails is gone. */
+    bool unprobed = group->phase == PHASE_BACK_PROBE && !result->gone;
+    if (!result->ok && !unprobed) {
         fail_part(group, peer, result->gone, result->message);
         return;
     }

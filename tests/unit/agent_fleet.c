@@ -113,6 +113,9 @@ static void send_command(struct fleet *fleet, const struct agent_action *action)
     message->command.stage = keep_goal(message, 1, message->command.stage);
     message->command.restore = keep_goal(message, 2, message->command.restore);
     fleet->sent[message->command.verb]++;
+    if (fleet->old_members && message->command.verb == AGENT_PEER_BACK_PROBE) {
+        message->command.verb = AGENT_PEER_PROBE;
+    }
 }
 
 static void send_result(struct fleet *fleet, uint32_t follower, const struct agent_action *action)

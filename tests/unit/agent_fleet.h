@@ -28,6 +28,7 @@ struct fleet {
     struct fleet_message *messages[FLEET_MESSAGES];
     uint32_t messages_count;
     uint64_t delay_ns;
+    bool old_members; /* Of a release that takes BACK_PROBE for PROBE. */
     uint64_t now_ns;
     uint32_t sent[AGENT_PEER_VERBS];
     bool lost_disk[FLEET_AGENTS]; /* Its journal is a new one, and has committed nothing yet. */

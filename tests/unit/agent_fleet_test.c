@@ -96,6 +96,43 @@ Test(fleet, an_update_that_fails_restores)
     expect_undone(AGENT_OP_READBACK, FAULT_FAIL, 2, AGENT_OUTCOME_APPLY_FAILED);
 }
 
+/* A member's engine without read-back fails its update; 'lies': told to go back it says yes and does not. */
+static enum agent_outcome go_back(bool old_members, bool lies)
+{
+    struct fleet *fleet = serving(3, 1);
+    const struct world_group *group = &fleet->worlds[0]->groups[0];
+    struct world_engine *engine = &fleet->worlds[1]->engines[0][0];
+    uint32_t updates = engine->calls[AGENT_OP_UPDATE];
+    engine->plugin = false;
+    fleet->old_members = old_members;
+    world_fault(engine, AGENT_OP_UPDATE, FAULT_FAIL, 1);
+    fleet_swap(fleet, 2);
+    for (int i = 0; i < 60000 && group->ticket_open; i++) {
+        fleet_run(fleet, MS);
+        if (lies && engine->calls[AGENT_OP_UPDATE] == updates + 1) {
+            world_fault(engine, AGENT_OP_UPDATE, FAULT_LIE, 1);
+            lies = false;
+        }
+    }
+    enum agent_outcome ended = group->outcome.outcome;
+    cr_assert_gt(fleet->sent[AGENT_PEER_BACK_PROBE], 0);
+    fleet_run(fleet, 60 * S);
+    expect_peace(fleet, 1);
+    fleet_destroy(fleet);
+    return ended;
+}
+
+Test(fleet, the_way_back_of_a_member_is_probed)
+{
+    cr_assert_eq(go_back(false, true), AGENT_OUTCOME_OUT);
+    cr_assert_eq(go_back(false, false), AGENT_OUTCOME_APPLY_FAILED);
+}
+
+Test(fleet, members_of_a_release_without_that_probe_reopen)
+{
+    cr_assert_eq(go_back(true, false), AGENT_OUTCOME_APPLY_FAILED);
+}
+
 Test(fleet, an_engine_that_dies_takes_the_group_out)
 {
     expect_undone(AGENT_OP_UPDATE, FAULT_DIE, 1, AGENT_OUTCOME_OUT);
