@@ -82,6 +82,33 @@ Test(capability, time_and_version)
     cr_assert(baton_ok(&st));
 }
 
+/* Names that are no text are kept out of every record: one byte of them in a message to the controller would end the
+ * session of the agent that tells of it. */
+Test(capability, only_printable_names_are_read)
+{
+    static const char bad[] = { '\x01', ' ', '\n', '\x7f', '\x80', '\xff' };
+    uint8_t bytes[CAPABILITY_BYTES_MAX];
+    struct capability_signer *signer = capability_signer_create();
+    struct capability_key key = capability_signer_key(signer);
+    struct capability out;
+    for (size_t i = 0; i < sizeof(bad); i++) {
+        struct capability in = sample();
+        in.node[2] = bad[i];
+        size_t size = capability_sign(signer, &in, bytes);
+        struct baton_status st =
+            capability_open((struct baton_bytes){ bytes, size }, &key, 1, &out);
+        cr_assert_eq(st.reason, BATON_REASON_MALFORMED, "node, %zu: %s", i, st.message);
+        cr_assert_str_eq(out.node, "");
+        in = sample();
+        in.identity[2] = bad[i];
+        size = capability_sign(signer, &in, bytes);
+        st = capability_open((struct baton_bytes){ bytes, size }, &key, 1, &out);
+        cr_assert_eq(st.reason, BATON_REASON_MALFORMED, "identity, %zu: %s", i, st.message);
+        cr_assert_str_eq(out.identity, "");
+    }
+    capability_signer_destroy(signer);
+}
+
 Test(capability, the_longest_names_fit)
 {
     uint8_t bytes[CAPABILITY_BYTES_MAX];

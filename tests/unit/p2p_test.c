@@ -570,6 +570,30 @@ Test(p2p, frames)
     cr_assert_eq(st.reason, BATON_REASON_MALFORMED);
 }
 
+/* Who connects and says nothing takes a bounded part of the places, for as long as it may say nothing. */
+Test(p2p, silent_connections_are_bounded)
+{
+    struct world *world = open_world();
+    struct channel *channels[P2P_STRANGERS_PER_HOST_MAX + 8];
+    size_t count = sizeof(channels) / sizeof(channels[0]);
+    serve(&world->nodes[0], NULL);
+    uint64_t deadline_ns = baton_clock_monotonic_ns() + 20 * BATON_NS_PER_S;
+    for (size_t i = 0; i < count; i++) {
+        struct baton_status st =
+            channel_dial(world->nodes[0].peer.address, NULL, deadline_ns, &channels[i]);
+        cr_assert(baton_ok(&st), "%s", st.message);
+    }
+    uint8_t byte = 0; /* The last one is ended at once. */
+    struct baton_status st = channel_read(channels[count - 1], &byte, 1,
+                                          baton_clock_monotonic_ns() + 5 * BATON_NS_PER_S);
+    cr_assert_eq(st.code, BATON_UNAVAILABLE, "%s", st.message);
+    cr_assert_eq(p2p_server_counts(world->nodes[0].server).connections, P2P_STRANGERS_PER_HOST_MAX);
+    for (size_t i = 0; i < count; i++) {
+        channel_close(channels[i]);
+    }
+    close_world(world);
+}
+
 /* One node does not take all connections; what is no request ends its connection, and nothing else. */
 Test(p2p, too_many_and_nonsense)
 {

@@ -85,11 +85,22 @@ static struct baton_status refused(const char *why)
                              why);
 }
 
-/* A text of what is signed; false if it is too long or holds a zero. */
+/* Names are printable ASCII; what else strangers write there goes into no record: it would not be text on the wire. */
+static bool is_printable(struct baton_bytes text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] <= ' ' || text.data[i] > '~') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A text of what is signed; false if it is too long or no name. */
 static bool read_text(struct baton_reader *reader, char *out, size_t out_bytes)
 {
     struct baton_bytes text = baton_read_framed(reader, out_bytes - 1);
-    if (reader->failed || memchr(text.data, '\0', text.size) != NULL) {
+    if (reader->failed || !is_printable(text)) {
         return false;
     }
     memcpy(out, text.data, text.size);

@@ -170,9 +170,33 @@ static struct baton_status await(struct channel *channel, int result, uint64_t d
     }
 }
 
-/* SPIFFE ids first: they are what identities are, where there is one. */
+/* As in api/rpc/peer.c: only printable ASCII without spaces is a name. */
+static bool is_name(const unsigned char *data, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (data[i] <= ' ' || data[i] > '~') {
+            return false;
+        }
+    }
+    return size > 0 && size < BATON_TEXT_BYTES;
+}
+
+static unsigned count_uris(const GENERAL_NAMES *all)
+{
+    unsigned count = 0;
+    for (int i = 0; i < sk_GENERAL_NAME_num(all); i++) {
+        count += sk_GENERAL_NAME_value(all, i)->type == GEN_URI;
+    }
+    return count;
+}
+
+/* SPIFFE ids first: they are what identities are, where there is one.  As for the controller (rpc_peer) a URI counts only if
+ * it is the one, and a DNS name is none that could pass for a URI. */
 static void note_names(struct channel *channel, const GENERAL_NAMES *all, int type)
 {
+    if (type == GEN_URI && count_uris(all) != 1) {
+        return;
+    }
     for (int i = 0; i < sk_GENERAL_NAME_num(all); i++) {
         const GENERAL_NAME *name = sk_GENERAL_NAME_value(all, i);
         if (name->type != type || channel->names_count == CHANNEL_NAMES_MAX) {
@@ -181,7 +205,8 @@ static void note_names(struct channel *channel, const GENERAL_NAMES *all, int ty
         const ASN1_IA5STRING *text = name->d.ia5;
         size_t size = (size_t)ASN1_STRING_length(text);
         const unsigned char *data = ASN1_STRING_get0_data(text);
-        if (size < BATON_TEXT_BYTES && memchr(data, '\0', size) == NULL) {
+        bool is_taken = is_name(data, size) && (type == GEN_URI || memchr(data, '/', size) == NULL);
+        if (is_taken) {
             char *out = channel->names[channel->names_count++];
             memcpy(out, data, size);
             out[size] = '\0';

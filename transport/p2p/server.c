@@ -75,11 +75,34 @@ bool p2p_is_stopping(struct p2p_server *server)
 
 /* --- accepting --- */
 
+/* Up to the port. */
+static size_t host_bytes(const char *remote)
+{
+    const char *colon = strrchr(remote, ':');
+    return colon != NULL ? (size_t)(colon - remote) : strlen(remote);
+}
+
+/* Under the lock: connections of this one's address whose node is not known. */
+static unsigned count_strangers(const struct p2p_server *server,
+                                const struct p2p_connection *connection)
+{
+    const char *remote = channel_remote(connection->channel);
+    size_t bytes = host_bytes(remote);
+    unsigned count = 0;
+    for (const struct p2p_connection *c = server->connections; c != NULL; c = c->next) {
+        const char *other = channel_remote(c->channel);
+        count +=
+            c->node[0] == '\0' && host_bytes(other) == bytes && memcmp(other, remote, bytes) == 0;
+    }
+    return count;
+}
+
 /* False: too many, or it is ending. */
 static bool enlist(struct p2p_server *server, struct p2p_connection *connection)
 {
     (void)pthread_mutex_lock(&server->lock);
-    bool fits = !server->stopping && server->connections_count < server->options.connections_max;
+    bool fits = !server->stopping && server->connections_count < server->options.connections_max &&
+                count_strangers(server, connection) < P2P_STRANGERS_PER_HOST_MAX;
     if (fits) {
         connection->next = server->connections;
         server->connections = connection;

@@ -1,6 +1,7 @@
 /* server.h -- serves the verified chunks of landing roots to nodes that show a capability.
  *
- * A thread a connection, at most 'connections_max', and CONNECTIONS_PER_NODE_MAX of one node.  Nothing of a version is
+ * A thread a connection, at most 'connections_max', CONNECTIONS_PER_NODE_MAX of one node, and STRANGERS_PER_HOST_MAX of one
+ * address before they said who they are: a host that only connects takes no places from others.  Nothing of a version is
  * said before the capability was checked: its signature against the controller's keys, the version, the time, and
  * the node: over TLS the certificate must bear the identity that the capability names (or, where it names none, the
  * agent's SPIFFE id).  A refusal is counted and told, then answered.
@@ -19,6 +20,7 @@ enum {
     P2P_KEYS_MAX = 8,
     P2P_CONNECTIONS_DEFAULT = 128,
     P2P_CONNECTIONS_PER_NODE_MAX = 16,
+    P2P_STRANGERS_PER_HOST_MAX = 32, /* That have not shown a good capability yet. */
 };
 
 struct p2p_server;
