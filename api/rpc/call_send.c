@@ -206,6 +206,7 @@ static struct baton_status cut(struct rpc_call *call)
         "%zu for all readers)",
         call->queued_bytes, call->server->options.send_queue_bytes_max,
         call->server->options.send_queues_bytes_max);
+    call->is_cut = true;
     call->is_finished = true;
     call->final_code = GRPC_STATUS_RESOURCE_EXHAUSTED;
     call->has_sent_status = true;
@@ -221,14 +222,17 @@ static size_t all_queued(struct rpc_server *server)
     return atomic_load_explicit(&server->queued_bytes, memory_order_relaxed);
 }
 
-/* With the server's mutex. */
-static void cut_if_behind(struct rpc_call *call)
+/* With the server's mutex: how many bytes go with it.  What the core holds of a call that is cut comes back later, on the
+ * loop's thread: it counts as gone here, also of those that were cut before, else all others were cut meanwhile. */
+static size_t cut_if_behind(struct rpc_call *call)
 {
     pthread_mutex_lock(&call->mutex);
-    if (call->core != NULL && !call->is_cancelled && call->queued_bytes > 0) {
+    size_t bytes = call->queued_bytes;
+    if (call->core != NULL && !call->is_cancelled && bytes > 0 && !call->is_cut) {
         (void)cut(call);
     }
     pthread_mutex_unlock(&call->mutex);
+    return bytes;
 }
 
 /* Where too much waits for all readers together: those that have waited longest go, until a quarter is free.  What waits
@@ -240,12 +244,15 @@ static void make_room(struct rpc_server *server, size_t bytes)
         return;
     }
     pthread_mutex_lock(&server->mutex);
+    size_t queued = all_queued(server) + bytes;
+    size_t over = queued > most ? queued - most / 4 * 3 : 0;
+    size_t freed = 0;
     struct rpc_call *call = server->calls;
     while (call != NULL && call->next != NULL) {
         call = call->next;
     }
-    for (; call != NULL && all_queued(server) + bytes > most / 4 * 3; call = call->previous) {
-        cut_if_behind(call);
+    for (; call != NULL && freed < over; call = call->previous) {
+        freed += cut_if_behind(call);
     }
     pthread_mutex_unlock(&server->mutex);
 }

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include <grpc/support/sync.h>
+#include <openssl/crypto.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
@@ -17,6 +18,10 @@ enum { ADDRESS_BYTES = 64, WHY_BYTES = 160 };
 
 /* What grpc_version_string() says of the one whose mutator this is. */
 static const char KNOWN_CORE[] = "29.0.0";
+
+/* From this OpenSSL on SSL_new() asks for ex data before the SSL has its method and before it takes the context's callbacks:
+ * on_new() would call through a null pointer. */
+enum { FIRST_OTHER_OPENSSL = 0x30200000 };
 
 struct handshakes {
     atomic_uint references;
@@ -291,7 +296,8 @@ grpc_arg handshakes_arg(void)
 {
     static const grpc_arg_pointer_vtable arg_methods = { copy_arg, drop_arg, compare_arg };
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (strcmp(grpc_version_string(), KNOWN_CORE) != 0) {
+    if (strcmp(grpc_version_string(), KNOWN_CORE) != 0 ||
+        OpenSSL_version_num() >= FIRST_OTHER_OPENSSL) {
         return (grpc_arg){ .key = NULL };
     }
     (void)pthread_once(&once, register_index);

@@ -4,7 +4,7 @@
  * connection, give the rest: the core's socket mutator hears of the socket, the certificate's fetcher says whose handshake
  * begins, and OpenSSL tells of the new SSL, whose alerts, verdicts and end it then reports.  Nothing is decided here.
  * The mutator's layout is the core's own (the public header has only its argument): with another version of the core
- * than the one it was read from, nothing is watched.
+ * than the one it was read from, or with OpenSSL 3.2 or later, which makes an SSL in another order, nothing is watched.
  *
  * Depends on: gRPC C core, OpenSSL, rpc.h.  Threads: any.  Ownership: counted; each connection holds one. */
 #ifndef BATON_RPC_HANDSHAKES_H

@@ -109,6 +109,7 @@ struct rpc_call {
     bool is_sending;
     bool has_sent_initial;
     bool is_finished; /* 'final' counts. */
+    bool is_cut;      /* What of it still flies is on its way back. */
     bool has_sent_status;
     struct outgoing *first;
     struct outgoing *last;
