@@ -217,8 +217,8 @@ static bool is_flood(struct audit *audit, const struct audit_entry *entry, uint6
     if (baton_ok(entry->status)) {
         return false;
     }
-    struct audit_caller *caller =
-        &audit->callers[hash_text(HASH_START, entry->principal) % AUDIT_CALLERS];
+    const char *who = entry->told_by != NULL ? entry->told_by : entry->principal;
+    struct audit_caller *caller = &audit->callers[hash_text(HASH_START, who) % AUDIT_CALLERS];
     uint64_t back = (now - caller->seen_ns) / (FAILED_EACH_S * BATON_NS_PER_S);
     caller->seen_ns += back * FAILED_EACH_S * BATON_NS_PER_S;
     caller->spent -= back < caller->spent ? back : caller->spent;

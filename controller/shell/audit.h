@@ -45,6 +45,8 @@ struct audit_entry {
     uint64_t revision_before;
     uint64_t revision_after;
     const struct baton_status *status;
+    const char *
+        told_by; /* Null: we saw it ourselves; else its flood counts as this one's, whoever it names. */
 };
 
 /* Opens or creates the file, mode 0600; a torn last line is closed.  Without a file '*out' is null. */

@@ -49,7 +49,12 @@ struct baton_status service_admit(struct rpc_call *call, void *context,
     uint32_t mark = 0;
     rpc_call_peer(call, &peer);
     struct baton_status st = read_token(daemon, call, &peer);
-    if (!baton_ok(&st)) {
+    if (!baton_ok(&st)) { /* Who guesses may not do so without end. */
+        struct rates_call guess = { .identity = peer.identity,
+                                    .now_ns = baton_clock_monotonic_ns() };
+        struct baton_status limit =
+            rates_take(daemon->rates, &guess, &mark, &details->retry_after_ns);
+        st = baton_ok(&limit) ? st : limit;
         service_audit_refused(daemon, call, NULL, &st);
         return st;
     }

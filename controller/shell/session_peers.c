@@ -8,6 +8,14 @@ static const char *named(const char *text, const char *otherwise)
     return text[0] != '\0' ? text : otherwise;
 }
 
+/* An agent's words, as what may be cut anywhere: half of a character would be text that nobody can read back. */
+static void only_ascii(char *text)
+{
+    for (; text != NULL && *text != '\0'; text++) {
+        *text = *text >= ' ' && *text <= '~' ? *text : '?';
+    }
+}
+
 static void log_trouble(struct daemon *daemon, const struct session *session, const char *reason,
                         const char *message)
 {
@@ -34,7 +42,8 @@ static void take_refusal(struct daemon *daemon, const struct session *session,
                                  .requested_by = trouble->peer,
                                  .method = "p2p/Pull",
                                  .object = object,
-                                 .status = &st };
+                                 .status = &st,
+                                 .told_by = object };
     audit_write(daemon->audit, &entry);
     (void)snprintf(message, sizeof(message), "peer %.60s at %.60s was refused: %.100s",
                    named(trouble->peer, "?"), trouble->address, trouble->message);
@@ -53,6 +62,11 @@ static void take_poison(struct daemon *daemon, const struct session *session,
 void session_take_peer_trouble(struct daemon *daemon, struct session *session,
                                const Baton__V1__PeerTrouble *trouble)
 {
+    char *const texts[] = { trouble->peer, trouble->identity, trouble->address, trouble->digest,
+                            trouble->message };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        only_ascii(texts[i]);
+    }
     switch (trouble->kind) {
     case BATON__V1__PEER_TROUBLE_KIND__PEER_TROUBLE_KIND_REFUSED:
         take_refusal(daemon, session, trouble);

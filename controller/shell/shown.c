@@ -62,6 +62,7 @@ static struct baton_status make(struct shown *shown)
     }
     if (!baton_ok(&st)) {
         core_room_drop(&shown->room);
+        shown->copy.changes = UINT64_MAX; /* Nothing is made of that content: it is tried again. */
         return st;
     }
     struct started started = { shown->copy.epoch, shown->copy.revision,
@@ -99,8 +100,14 @@ struct baton_status shown_look(struct shown *shown, struct controller **core,
             return st;
         }
     }
-    if (shown->room.core == NULL) {
-        return baton_status_in(now.problem, "this standby has no whole copy of the store yet");
+    if (shown->room.core ==
+        NULL) { /* Also where nothing is wrong: a large commit is half applied. */
+        struct baton_status why =
+            baton_ok(&now.problem)
+                ? baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
+                                    "a commit is being applied, or the copy cannot be shown")
+                : now.problem;
+        return baton_status_in(why, "this standby has no whole copy of the store yet");
     }
     if (now.whole && now.changes == shown->copy.changes) {
         shown->copy.confirmed_ns = now.confirmed_ns;

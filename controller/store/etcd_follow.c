@@ -231,13 +231,14 @@ static struct baton_status compare(struct store_follower *f, const struct etcd_f
 {
     bool late = false;
     pthread_mutex_lock(&f->mutex);
-    if (f->mod >= found->revision_mod && !f->redo) {
+    bool behind = f->mod < found->revision_mod || (f->redo && !found->redo);
+    if (!behind && !f->redo) {
         f->copy.confirmed_ns = sent_ns;
         f->wanted_mod = 0;
-    } else if (f->mod < found->revision_mod && f->wanted_mod == 0) {
+    } else if (behind && f->wanted_mod == 0) {
         f->wanted_mod = found->revision_mod;
         f->wanted_ns = sent_ns;
-    } else if (f->mod < found->revision_mod) {
+    } else if (behind) {
         late = sent_ns - f->wanted_ns > LAG_MS * BATON_NS_PER_MS;
     }
     pthread_mutex_unlock(&f->mutex);

@@ -190,6 +190,31 @@ Test(controller_audit, one_callers_failures_are_bounded)
     remove_place(&place);
 }
 
+/* What an agent tells counts as the agent's, whomever it names: nobody floods under others' names. */
+Test(controller_audit, what_is_told_counts_as_the_tellers)
+{
+    static char text[1 << 20];
+    char principal[32];
+    struct place place = make_place();
+    struct baton_status refused =
+        baton_status_make(BATON_PERMISSION_DENIED, BATON_REASON_NOT_ALLOWED, "no");
+    struct audit *audit = open_audit(&place, AUDIT_ROTATE_BYTES);
+    for (int i = 0; i < 3000; i++) {
+        (void)snprintf(principal, sizeof(principal), "spiffe://x/%d", i);
+        struct audit_entry entry = { .principal = principal,
+                                     .method = "p2p/Pull",
+                                     .object = "agent/mallory",
+                                     .status = &refused,
+                                     .told_by = "agent/mallory" };
+        audit_write(audit, &entry);
+    }
+    audit_destroy(audit);
+    read_file(place.file, text, sizeof(text));
+    cr_assert_geq(count_of(text, "p2p/Pull"), 200);
+    cr_assert_lt(count_of(text, "p2p/Pull"), 1000);
+    remove_place(&place);
+}
+
 /* Where the next file cannot be opened, no older one is lost for it, and writing goes on once it can. */
 Test(controller_audit, a_next_file_that_cannot_be_opened_costs_no_older_one)
 {
