@@ -8,6 +8,8 @@
 
 struct store_backend {
     void (*close)(struct store *store);
+    /* Null: there is nothing to reach. */
+    struct baton_status (*reach)(struct store *store, uint64_t wall_ns);
     struct baton_status (*acquire_epoch)(struct store *store, struct store_start *out);
     struct baton_status (*raise_generation)(struct store *store, uint64_t floor);
     /* Before a load: OK once no commit is applied by half.  Null: none ever is. */
@@ -35,6 +37,8 @@ BATON_MUST_USE struct baton_status sqlite_store_open_reader(const char *path, st
 /* 'address' is what follows "etcd:"; see etcd_address.h. */
 BATON_MUST_USE struct baton_status etcd_store_open(const char *address, uint64_t wall_ns,
                                                    struct store **out);
+BATON_MUST_USE struct baton_status etcd_store_open_unreached(const char *address, uint64_t wall_ns,
+                                                             struct store **out);
 BATON_MUST_USE struct baton_status etcd_store_open_reader(const char *address, struct store **out,
                                                           struct store_start *out_start);
 BATON_MUST_USE struct baton_status memory_store_open(uint64_t wall_ns, struct store **out);

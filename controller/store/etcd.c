@@ -18,6 +18,7 @@ enum {
     REQUEST_BYTES_REST = 4096, /* Comparisons and the revision. */
     TXN_OPS_REST = 2,
     SNAPSHOT_PAUSE_MS = 20,
+    REACH_MS = 2000,
 };
 
 static struct etcd_store *of(struct store *store)
@@ -546,26 +547,11 @@ static uint64_t etcd_revision(const struct store *base)
     return ((const struct etcd_store *)base)->revision;
 }
 
-static const struct store_backend backend = {
-    .close = etcd_close,
-    .acquire_epoch = etcd_acquire_epoch,
-    .raise_generation = etcd_raise_generation,
-    .settle = etcd_settle,
-    .scan = etcd_scan,
-    .commit = etcd_commit,
-    .list_log = etcd_list_log,
-    .revision = etcd_revision,
-    .set_holder = etcd_set_holder,
-    .cluster = etcd_cluster,
-};
-
 /* --- open --- */
 
 /* A store that is not there yet is made; one that is there is left as it is. */
-static struct baton_status find_or_make(struct etcd_store *store)
+static struct baton_status find_or_make(struct etcd_store *store, uint64_t deadline_ns)
 {
-    etcd_begin(store);
-    uint64_t deadline_ns = etcd_deadline_ns(store);
     struct etcd_found found;
     struct baton_status st = etcd_find(store, deadline_ns, &found);
     while (baton_ok(&st) && !found.exists) {
@@ -584,6 +570,31 @@ static struct baton_status find_or_make(struct etcd_store *store)
     }
     return st;
 }
+
+static struct baton_status etcd_reach(struct store *base, uint64_t wall_ns)
+{
+    struct etcd_store *store = of(base);
+    store->wall_ns = wall_ns;
+    etcd_client_try_once(store->client, true);
+    struct baton_status st =
+        find_or_make(store, baton_clock_monotonic_ns() + REACH_MS * BATON_NS_PER_MS);
+    etcd_client_try_once(store->client, false);
+    return st;
+}
+
+static const struct store_backend backend = {
+    .close = etcd_close,
+    .reach = etcd_reach,
+    .acquire_epoch = etcd_acquire_epoch,
+    .raise_generation = etcd_raise_generation,
+    .settle = etcd_settle,
+    .scan = etcd_scan,
+    .commit = etcd_commit,
+    .list_log = etcd_list_log,
+    .revision = etcd_revision,
+    .set_holder = etcd_set_holder,
+    .cluster = etcd_cluster,
+};
 
 /* A large change is applied within moments, unless its controller died over it. */
 struct baton_status etcd_take_snapshot(struct etcd_store *store, struct store_start *out)
@@ -650,8 +661,18 @@ struct baton_status etcd_store_open(const char *address, uint64_t wall_ns, struc
     struct baton_status st = etcd_open_client(address, &store);
     if (baton_ok(&st)) {
         store->wall_ns = wall_ns;
-        st = find_or_make(store);
+        etcd_begin(store);
+        st = find_or_make(store, etcd_deadline_ns(store));
     }
+    return opened(store, st, out);
+}
+
+struct baton_status etcd_store_open_unreached(const char *address, uint64_t wall_ns,
+                                              struct store **out)
+{
+    struct etcd_store *store = NULL;
+    struct baton_status st = etcd_open_client(address, &store);
+    (void)wall_ns; /* store_reach() has one. */
     return opened(store, st, out);
 }
 

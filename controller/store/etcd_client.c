@@ -23,6 +23,7 @@ struct etcd_client {
     struct etcd_http *http;
     uint32_t endpoint; /* The one that is asked first. */
     bool logged_in;
+    bool once; /* One try at each member. */
     uint64_t cluster_id;
 };
 
@@ -34,11 +35,38 @@ struct attempt {
     uint64_t deadline_ns;
     uint32_t logins;
     uint32_t failures;
+    bool away;                /* A try failed otherwise than by what must be set right. */
     struct baton_status last; /* Why the last try failed. */
 };
 
+static struct baton_status check_file(const char *name, const char *path)
+{
+    FILE *file = path[0] == '\0' ? NULL : fopen(path, "re");
+    if (file == NULL && path[0] != '\0') {
+        return baton_status_hint(
+            baton_status_in(baton_status_errno(errno, "open", path), "store: %s", name),
+            "this process must be able to read what %s= of the store's address names", name);
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return baton_status_ok();
+}
+
+static struct baton_status check_files(const struct etcd_address *address)
+{
+    struct baton_status st = check_file("ca", address->ca);
+    st = baton_ok(&st) ? check_file("cert", address->cert) : st;
+    st = baton_ok(&st) ? check_file("key", address->key) : st;
+    return baton_ok(&st) ? check_file("passwordFile", address->password_file) : st;
+}
+
 struct baton_status etcd_client_open(const struct etcd_address *address, struct etcd_client **out)
 {
+    struct baton_status st = check_files(address);
+    if (!baton_ok(&st)) {
+        return st;
+    }
     struct etcd_client *client = calloc(1, sizeof(*client));
     if (client == NULL) {
         return baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
@@ -46,7 +74,7 @@ struct baton_status etcd_client_open(const struct etcd_address *address, struct 
     }
     client->address = address;
     client->cluster_id = address->cluster;
-    struct baton_status st = etcd_http_open(address, &client->http);
+    st = etcd_http_open(address, &client->http);
     if (!baton_ok(&st)) {
         free(client);
         return st;
@@ -61,6 +89,11 @@ void etcd_client_close(struct etcd_client *client)
         etcd_http_close(client->http);
         free(client);
     }
+}
+
+void etcd_client_try_once(struct etcd_client *client, bool once)
+{
+    client->once = once;
 }
 
 uint64_t etcd_client_deadline_ns(const struct etcd_client *client)
@@ -249,7 +282,8 @@ static void next_endpoint(struct etcd_client *client, struct attempt *attempt)
     baton_log_status(BATON_LOG_DEBUG, "store", "a member of etcd does not serve", &attempt->last);
     client->endpoint = (client->endpoint + 1) % client->address->endpoints_count;
     attempt->failures++;
-    if (attempt->failures % client->address->endpoints_count == 0) {
+    attempt->away = attempt->away || attempt->last.code != BATON_FAILED_PRECONDITION;
+    if (!client->once && attempt->failures % client->address->endpoints_count == 0) {
         uint64_t left = left_ms(attempt->deadline_ns);
         baton_clock_sleep_ns((left < ROUND_PAUSE_MS ? left : ROUND_PAUSE_MS) * BATON_NS_PER_MS);
     }
@@ -263,16 +297,25 @@ static struct baton_status in_doubt(struct attempt *attempt)
     return st;
 }
 
-/* Time is up, and nothing was done. */
+static bool may_try(const struct etcd_client *client, const struct attempt *attempt)
+{
+    return !client->once || attempt->failures < client->address->endpoints_count;
+}
+
+/* Time is up, or each had its try, and nothing was done. */
 static struct baton_status nobody_serves(const struct etcd_client *client, struct attempt *attempt)
 {
     struct baton_status st = attempt->last;
     if (baton_ok(&st)) {
         st = baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
                                "etcd: no time left to ask");
-    } else if (st.code != BATON_FAILED_PRECONDITION) {
+    } else if (st.code != BATON_FAILED_PRECONDITION || (client->once && attempt->away)) {
         st.code = BATON_UNAVAILABLE;
         st.reason = BATON_REASON_STORE_UNAVAILABLE;
+    }
+    if (client->once) {
+        return baton_status_in(st, "etcd: no endpoint served, of %u; the last",
+                               client->address->endpoints_count);
     }
     return baton_status_in(st, "none of %u endpoints serves within %u ms; the last",
                            client->address->endpoints_count, client->address->timeout_ms);
@@ -287,7 +330,7 @@ struct baton_status etcd_client_call(struct etcd_client *client, const char *pat
     };
     attempt.last = baton_status_ok();
     *out = (struct etcd_answer){ 0 };
-    while (left_ms(deadline_ns) > 0) {
+    while (left_ms(deadline_ns) > 0 && may_try(client, &attempt)) {
         etcd_answer_free(out);
         switch (try_once(client, &attempt, out)) {
         case ETCD_FINE: return baton_status_ok();

@@ -6,6 +6,9 @@
  * set up anew, a restore) is not believed; pinned is what the address names, else what the caller says,
  * else the first one that answers.
  *
+ * Files that the address names are opened once before anything is asked, so that one that cannot be read is
+ * told even while no member serves; they are read anew whenever they are needed.
+ *
  * Depends on: etcd_http.h, etcd_answer.h.  Threads: one at a time.
  * Ownership: etcd_client_open/close; the address is borrowed and must outlive it. */
 #ifndef CONTROLLER_STORE_ETCD_CLIENT_H
@@ -19,6 +22,10 @@ struct etcd_client;
 BATON_MUST_USE struct baton_status etcd_client_open(const struct etcd_address *address,
                                                     struct etcd_client **out);
 void etcd_client_close(struct etcd_client *client);
+
+/* Whether calls end after one try at each member, before the deadline; then FAILED_PRECONDITION (certificates, another
+ * cluster) is given only if each member gave it. */
+void etcd_client_try_once(struct etcd_client *client, bool once);
 
 enum etcd_call_kind { ETCD_CALL_READ, ETCD_CALL_WRITE };
 

@@ -20,7 +20,11 @@ static struct baton_status bad_address(const char *address)
         "with the process");
 }
 
-struct baton_status store_open(const char *address, uint64_t wall_ns, struct store **out)
+typedef struct baton_status (*etcd_open_fn)(const char *address, uint64_t wall_ns,
+                                            struct store **out);
+
+static struct baton_status open_as(const char *address, uint64_t wall_ns, etcd_open_fn etcd_open,
+                                   struct store **out)
 {
     size_t prefix = sizeof(sqlite_prefix) - 1;
     if (strcmp(address, "memory:") == 0) {
@@ -30,9 +34,25 @@ struct baton_status store_open(const char *address, uint64_t wall_ns, struct sto
         return sqlite_store_open(address + prefix, wall_ns, out);
     }
     if (strncmp(address, etcd_prefix, sizeof(etcd_prefix) - 1) == 0) {
-        return etcd_store_open(address + sizeof(etcd_prefix) - 1, wall_ns, out);
+        return etcd_open(address + sizeof(etcd_prefix) - 1, wall_ns, out);
     }
     return bad_address(address);
+}
+
+struct baton_status store_open(const char *address, uint64_t wall_ns, struct store **out)
+{
+    return open_as(address, wall_ns, etcd_store_open, out);
+}
+
+struct baton_status store_open_unreached(const char *address, uint64_t wall_ns, struct store **out)
+{
+    return open_as(address, wall_ns, etcd_store_open_unreached, out);
+}
+
+struct baton_status store_reach(struct store *store, uint64_t wall_ns)
+{
+    return store->backend->reach == NULL ? baton_status_ok()
+                                         : store->backend->reach(store, wall_ns);
 }
 
 struct baton_status store_open_reader(const char *address, struct store **out,

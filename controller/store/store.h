@@ -29,6 +29,14 @@ struct store;
  */
 BATON_MUST_USE struct baton_status store_open(const char *address, uint64_t wall_ns,
                                               struct store **out);
+
+/* The same in two steps, for who has something to do while a server is out of reach.  The first one looks at the address
+ * and its files, and asks no server; until the second one said OK, only that and store_close() are for the store.  One call
+ * tries each member of etcd once and lasts two seconds at most.  UNAVAILABLE STORE_UNAVAILABLE: out of reach; try again
+ * later.  Any other failure stays until somebody sets it right. */
+BATON_MUST_USE struct baton_status store_open_unreached(const char *address, uint64_t wall_ns,
+                                                        struct store **out);
+BATON_MUST_USE struct baton_status store_reach(struct store *store, uint64_t wall_ns);
 /* Accepts null. */
 void store_close(struct store *store);
 

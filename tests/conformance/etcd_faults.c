@@ -593,6 +593,19 @@ static void credentials(void)
     etcd_rig_stop(&rig);
 }
 
+/* The last member's certificate is wrong: as long as another one is away, that is no reason to give up. */
+static void reach_beside_a_dead_member(const char *wrong)
+{
+    char address[ADDRESS_BYTES];
+    struct store *store = NULL;
+    (void)snprintf(address, sizeof(address), "etcd:https://127.0.0.1:%d,%.900s",
+                   etcd_rig_free_port(), wrong + strlen("etcd:"));
+    must(store_open_unreached(address, WALL_NS, &store));
+    must_fail(store_reach(store, WALL_NS), BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
+              "no endpoint served, of 2");
+    store_close(store);
+}
+
 /* TLS: members and client know each other by certificates of one CA; others are refused. */
 static void certificates(void)
 {
@@ -615,8 +628,17 @@ static void certificates(void)
     (void)followed(follower, 2);
     store_follower_close(follower);
     store_close(bench.store);
+    struct store *waited = NULL; /* In two steps. */
+    must(store_open_unreached(address, WALL_NS, &waited));
+    must(store_reach(waited, WALL_NS));
+    store_close(waited);
     (void)snprintf(tail, sizeof(tail), "/tls?timeoutMs=3000&ca=%s/other.pem", f);
     etcd_rig_address(&rig, tail, address);
+    must(store_open_unreached(address, WALL_NS, &waited));
+    must_fail(store_reach(waited, WALL_NS), BATON_FAILED_PRECONDITION, BATON_REASON_INCOMPATIBLE,
+              "SSL");
+    store_close(waited);
+    reach_beside_a_dead_member(address);
     must_fail(store_open(address, WALL_NS, &store), BATON_FAILED_PRECONDITION,
               BATON_REASON_INCOMPATIBLE, "SSL");
     (void)snprintf(tail, sizeof(tail),
@@ -628,7 +650,7 @@ static void certificates(void)
     etcd_rig_stop(&rig);
 }
 
-/* Nobody listens: the start is refused in time. */
+/* Nobody listens: the start is refused in time; one that waits is told, and a file that is not there at once. */
 static void nobody(void)
 {
     char address[ADDRESS_BYTES];
@@ -639,6 +661,12 @@ static void nobody(void)
     must_fail(store_open(address, WALL_NS, &store), BATON_UNAVAILABLE,
               BATON_REASON_STORE_UNAVAILABLE, "none of 1 endpoints");
     CHECK(now_ms() - from < 2500);
+    must(store_open_unreached(address, WALL_NS, &store));
+    must_fail(store_reach(store, WALL_NS), BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
+              "no endpoint served, of 1");
+    store_close(store);
+    must_fail(store_open_unreached("etcd:https://127.0.0.1:1?ca=/none.pem", WALL_NS, &store),
+              BATON_NOT_FOUND, BATON_REASON_IO, "store: ca: open /none.pem");
 }
 
 static const struct etcd_part parts[] = {
