@@ -343,9 +343,7 @@ void daemon_run(struct daemon *daemon)
         perform_fail_all(daemon, &daemon->store_status);
         watch_end_all(daemon, &daemon->store_status);
     }
-    if (daemon->leadership != NULL) { /* The next one begins while this one drains. */
-        leadership_stop(daemon->leadership);
-    }
+    standby_stop(daemon); /* The next one begins while this one drains. */
     perform_end_waits(daemon);
     if (pthread_create(&thread, NULL, drain_thread, daemon) == 0) {
         loop(daemon);
@@ -415,7 +413,7 @@ struct baton_status daemon_create(const struct daemon_options *options, struct d
                                              "the controller is starting");
     struct baton_status st = baton_mailbox_create(DAEMON_MAILBOX, &daemon->mailbox);
     if (baton_ok(&st)) {
-        st = store_open(options->store_address, baton_clock_wall_ns(), &daemon->store);
+        st = standby_open_store(daemon);
     }
     if (baton_ok(&st) && options->tokens_file != NULL) {
         st = rpc_tokens_open(options->tokens_file, &daemon->tokens);
@@ -456,7 +454,7 @@ void daemon_destroy(struct daemon *daemon)
     }
     metrics_destroy(daemon->metrics);
     prometheus_destroy(daemon->prometheus);
-    leadership_close(daemon->leadership);
+    standby_close(daemon);
     standby_show(daemon, false);
     /* What was posted after the loop's end still holds calls; it finds no core and lets them go. */
     daemon->core = NULL;

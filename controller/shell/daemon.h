@@ -129,14 +129,17 @@ struct daemon {
     struct core_room room;
     struct shown *shown; /* Null: what a standby knows is not asked for.  standby.c */
     bool stopping;
-    bool deposed;            /* Another controller acquired the epoch: no more leadership here. */
-    bool rebuild;            /* The core ran ahead of a store that refused. */
+    bool deposed; /* Another controller acquired the epoch: no more leadership here. */
+    struct baton_status start_status; /* Not OK: the store, reached late, is of no use; it stops. */
+    bool rebuild;                     /* The core ran ahead of a store that refused. */
     bool deferred;           /* The core took reports whose consequences come with its next step. */
     uint32_t deferred_count; /* Of them. */
     uint64_t
         behind_until; /* Items of the mailbox that waited while a commit was slow: up to this one. */
-    uint64_t retry_ns;                 /* When to try to build the core again. */
-    struct leadership *leadership;     /* Null: it is alone.  standby.c */
+    uint64_t retry_ns; /* When to try to build the core again. */
+    struct leadership
+        *leadership; /* Null: it is alone, or did not reach the store yet.  standby.c */
+    struct store_wait *store_wait;     /* Null: the store was reached. */
     uint64_t term;                     /* Of the leadership that the core acts for. */
     char leader[LEADER_ADDRESS_BYTES]; /* Who else leads; empty: not known. */
     bool stands_by;                    /* Another one leads, and callers were told. */
@@ -163,12 +166,13 @@ struct daemon {
     struct late_rolls *late_rolls;      /* watch_rolls.c */
 };
 
-/* Opens the store and binds the listeners; nothing is served before daemon_run(). */
+/* Opens the store (one of several controllers: goes on without it as long as it is out of reach) and binds the listeners; nothing is served before daemon_run(). */
 BATON_MUST_USE struct baton_status daemon_create(const struct daemon_options *options,
                                                  struct daemon **out);
 void daemon_destroy(struct daemon *daemon);
 
-/* Serves until daemon_stop(), or until another controller leads ('deposed'); then drains. */
+/* Serves until daemon_stop(), until another controller leads ('deposed') or until the store that was waited for turns
+ * out to be of no use ('start_status'); then drains. */
 void daemon_run(struct daemon *daemon);
 /* From any thread. */
 void daemon_stop(struct daemon *daemon);

@@ -243,11 +243,15 @@ static int run(const struct daemon_options *daemon_options)
     daemon_run(daemon);
     rpc_expiry_destroy(expiry);
     bool deposed = daemon->deposed;
-    if (deposed) { /* The signal's thread still waits. */
+    st = daemon->start_status;
+    if (deposed || !baton_ok(&st)) { /* The signal's thread still waits. */
         (void)pthread_kill(thread, SIGTERM);
     }
     (void)pthread_join(thread, NULL);
     daemon_destroy(daemon);
+    if (!baton_ok(&st)) {
+        return fail(&st);
+    }
     return deposed ? EXIT_DEPOSED : 0;
 }
 

@@ -5,15 +5,25 @@
 #include <string.h>
 
 #include "api/base/bytes.h"
+#include "api/base/clock.h"
+#include "api/base/log.h"
 #include "controller/shell/daemon.h"
 #include "controller/shell/leadership.h"
 #include "controller/shell/rules.h"
 #include "controller/shell/service.h"
 #include "controller/shell/shown.h"
 #include "controller/shell/standby_reads.h"
+#include "controller/shell/store_wait.h"
 
 static struct baton_status not_leader(const struct daemon *daemon)
 {
+    if (daemon->store_wait != NULL) {
+        return baton_status_hint(baton_status_make(BATON_UNAVAILABLE, BATON_REASON_NOT_LEADER,
+                                                   "this controller does not lead, and it knows "
+                                                   "of none that does: since it started, the store "
+                                                   "is out of reach"),
+                                 "its log says why; ask another controller, or start etcd");
+    }
     if (daemon->leader[0] == '\0') {
         return baton_status_hint(baton_status_make(BATON_UNAVAILABLE, BATON_REASON_NOT_LEADER,
                                                    "this controller does not lead, and it knows "
@@ -53,12 +63,11 @@ static void changed(void *context)
     baton_mailbox_post_sure(daemon->mailbox, changed_work, NULL);
 }
 
-struct baton_status standby_create(struct daemon *daemon)
+/* --- life --- */
+
+static struct baton_status seek(struct daemon *daemon)
 {
     const struct leadership_options *options = daemon->options.leadership;
-    if (options == NULL) {
-        return baton_status_ok();
-    }
     struct baton_status st = leadership_open(options, daemon->options.store_address, changed,
                                              daemon, &daemon->leadership);
     if (baton_ok(&st)) {
@@ -75,18 +84,119 @@ struct baton_status standby_create(struct daemon *daemon)
     return st;
 }
 
-struct baton_status standby_start(struct daemon *daemon)
+static struct baton_status start(struct daemon *daemon)
 {
-    struct baton_status st =
-        daemon->leadership == NULL ? baton_status_ok() : leadership_start(daemon->leadership);
+    struct baton_status st = leadership_start(daemon->leadership);
     return baton_ok(&st) && daemon->shown != NULL ? shown_start(daemon->shown) : st;
 }
+
+static void give_up(struct daemon *daemon, const struct baton_status *st)
+{
+    daemon->start_status = *st;
+    daemon->stopping = true;
+}
+
+static void reached(struct daemon *daemon)
+{
+    store_wait_close(daemon->store_wait);
+    daemon->store_wait = NULL;
+    baton_log(BATON_LOG_INFO, "store", "the store is reached");
+    struct baton_status st = seek(daemon);
+    if (baton_ok(&st)) {
+        st = start(daemon);
+    }
+    if (!baton_ok(&st)) {
+        give_up(daemon, &st);
+        return;
+    }
+    standby_show(daemon, daemon->stands_by);
+    look_again(daemon);
+}
+
+static void wait_ended_work(void *target, void *argument)
+{
+    struct daemon *daemon = target;
+    struct baton_status st;
+    (void)argument;
+    if (daemon->store_wait == NULL || !store_wait_ended(daemon->store_wait, &st)) {
+        return; /* It stops. */
+    }
+    if (baton_ok(&st)) {
+        reached(daemon);
+        return;
+    }
+    give_up(daemon, &st);
+}
+
+static void wait_ended(void *context)
+{
+    struct daemon *daemon = context;
+    baton_mailbox_post_sure(daemon->mailbox, wait_ended_work, NULL);
+}
+
+struct baton_status standby_open_store(struct daemon *daemon)
+{
+    const char *address = daemon->options.store_address;
+    uint64_t wall_ns = baton_clock_wall_ns();
+    if (daemon->options.leadership == NULL) {
+        return store_open(address, wall_ns, &daemon->store);
+    }
+    struct baton_status st = store_open_unreached(address, wall_ns, &daemon->store);
+    if (baton_ok(&st)) {
+        st = store_reach(daemon->store, wall_ns);
+    }
+    if (daemon->store == NULL || !store_wait_helps(&st)) {
+        return st;
+    }
+    baton_log_status(BATON_LOG_WARN, "store",
+                     "the store is out of reach; this controller stands by until it is reached",
+                     &st);
+    daemon->store_wait = store_wait_open(daemon->store, wait_ended, daemon);
+    return baton_status_ok();
+}
+
+struct baton_status standby_create(struct daemon *daemon)
+{
+    bool seeks = daemon->options.leadership != NULL && daemon->store_wait == NULL;
+    return seeks ? seek(daemon) : baton_status_ok();
+}
+
+struct baton_status standby_start(struct daemon *daemon)
+{
+    if (daemon->store_wait != NULL) {
+        return store_wait_start(daemon->store_wait);
+    }
+    return daemon->leadership == NULL ? baton_status_ok() : start(daemon);
+}
+
+void standby_stop(struct daemon *daemon)
+{
+    if (daemon->store_wait != NULL) {
+        store_wait_stop(daemon->store_wait);
+    }
+    if (daemon->leadership != NULL) {
+        leadership_stop(daemon->leadership);
+    }
+}
+
+void standby_close(struct daemon *daemon)
+{
+    store_wait_close(daemon->store_wait);
+    daemon->store_wait = NULL;
+    leadership_close(daemon->leadership);
+}
+
+/* --- whether it leads --- */
 
 bool standby_look(struct daemon *daemon)
 {
     struct leadership_view view;
-    if (daemon->leadership == NULL) {
+    if (daemon->options.leadership == NULL) {
         return true;
+    }
+    if (daemon->leadership == NULL) { /* The store was not reached yet. */
+        daemon->store_status = not_leader(daemon);
+        return false;
     }
     leadership_look(daemon->leadership, &view);
     memcpy(daemon->leader, view.leader, sizeof(daemon->leader));
@@ -99,7 +209,9 @@ bool standby_look(struct daemon *daemon)
 
 bool standby_may_act(struct daemon *daemon)
 {
-    if (daemon->leadership == NULL || leadership_holds(daemon->leadership, daemon->term)) {
+    bool alone = daemon->options.leadership == NULL;
+    if (alone ||
+        (daemon->leadership != NULL && leadership_holds(daemon->leadership, daemon->term))) {
         return true;
     }
     look_again(daemon);
@@ -112,6 +224,8 @@ struct baton_status standby_deposed(struct daemon *daemon)
     daemon->leader[0] = '\0';
     return not_leader(daemon);
 }
+
+/* --- what callers are told --- */
 
 static void refuse(struct daemon *daemon, struct rpc_call *call, const struct baton_status *status)
 {
@@ -148,7 +262,7 @@ static bool asks_for_stored(const struct rpc_call *call)
 static struct baton_status not_stored(const struct daemon *daemon, const struct standby_read *read)
 {
     struct baton_status st = daemon->store_status;
-    if (read == NULL) {
+    if (read == NULL || daemon->store_wait != NULL) {
         return st;
     }
     return baton_status_hint(st, "only the leader answers this: %s",

@@ -5,7 +5,10 @@
  * that asks for that ("x-baton-read: stored"): it shows that from its copy of the store, marked with the revision and
  * the age (shown.h).
  *
- * Depends on: daemon.h, leadership.h.  Threads: the loop's. */
+ * One that starts while the store is out of reach stands by all the same, and knows of no leader; it begins to seek the
+ * leadership when the store is reached (store_wait.h).
+ *
+ * Depends on: daemon.h, leadership.h, store_wait.h.  Threads: the loop's. */
 #ifndef CONTROLLER_SHELL_STANDBY_H
 #define CONTROLLER_SHELL_STANDBY_H
 
@@ -16,9 +19,15 @@
 struct daemon;
 struct rpc_call;
 
-/* Begins to seek the leadership. */
+/* Opens the store.  With 'leadership', one that is out of reach is no failure: it is waited for. */
+BATON_MUST_USE struct baton_status standby_open_store(struct daemon *daemon);
+/* Begins to seek the leadership, at once or when the store is reached. */
 BATON_MUST_USE struct baton_status standby_create(struct daemon *daemon);
 BATON_MUST_USE struct baton_status standby_start(struct daemon *daemon);
+/* Gives the leadership away, seeks none; returns at once. */
+void standby_stop(struct daemon *daemon);
+/* The same, and waits for the threads that seek it. */
+void standby_close(struct daemon *daemon);
 
 /* Looks whether this daemon leads.  True: the core may be built, and acts for this leadership only. */
 bool standby_look(struct daemon *daemon);

@@ -8,18 +8,12 @@ import unittest
 
 from fleet import check_answers, read_answers, wait_until
 from several import Several, serves
-from tls_test import make_authority, make_certificate
+from tls_test import certify
 
 GROUPS = {"a": {"one": [1], "two": [1]}, "b": {"three": [1]}}
 TIMES = {"retryFirst": "100ms", "retryMax": "1s"}
 FAKETIME = next(iter(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")), None)
 JUNK = '{"key":"AAE=","value":"' + "A" * 600000 + '"}'
-
-
-def certify(folder):
-    make_authority(folder)
-    for name in ("member", "client"):
-        make_certificate(folder, name)
 
 
 @unittest.skipUnless(shutil.which("etcd"), "etcd is not installed (deploy/install.sh test)")

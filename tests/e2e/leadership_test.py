@@ -12,6 +12,7 @@ import unittest
 import fleet as rig
 from fleet import Process, check_answers, free_ports, read_answers, wait_until
 from several import LEADS_NO_LONGER, Several
+from tls_test import certify, make_authority
 
 sys.path.insert(0, str(rig.ROOT / "tests/conformance"))
 try:
@@ -20,6 +21,7 @@ try:
 except ImportError:
     Reflected = None
 SERVING, NOT_SERVING = 1, 2
+OUT_OF_REACH, REACHED = "store: the store is out of reach", "store: the store is reached"
 STORED = (("x-baton-read", "stored"),)
 
 
@@ -163,6 +165,125 @@ class Leadership(unittest.TestCase):
                 lambda c=controller: f"{c.name} serves if it leads\n{fleet.tails()}",
                 lambda c=controller: health(c, "baton.v1.Fleet") == (SERVING if fleet.leader() is c else NOT_SERVING),
             )
+
+
+@unittest.skipUnless(shutil.which("etcd"), "etcd is not installed (deploy/install.sh test)")
+class WithoutEtcd(unittest.TestCase):
+    """Controllers that start while etcd is out of reach wait for it, and stand by; what no waiting mends ends them."""
+
+    def make(self, **options):
+        self.fleet = Several({"a": {"one": [1]}}, times={"retryFirst": "100ms", "retryMax": "1s"}, **options)
+        self.addCleanup(self.fleet.close)
+        return self.fleet
+
+    def said(self, controller, words):
+        return len([line for line in self.fleet.lines_of(controller) if words in line])
+
+    def start(self, controller):
+        """It listens, waits for the store, and says so once."""
+        controller.start()
+        wait_until(lambda: f"it listens\n{controller.tail()}", lambda: self.said(controller, "controller: listening"))
+        self.assertEqual((1, 0), (self.said(controller, OUT_OF_REACH), self.said(controller, REACHED)), controller.tail())
+
+    def wait_ended(self, controller, words):
+        wait_until(lambda: f"it ends\n{controller.tail()}", lambda: not controller.is_alive())
+        self.assertEqual(1, controller.popen.returncode, controller.tail())
+        self.assertIn(words, "\n".join(self.fleet.lines_of(controller)))
+
+    @unittest.skipIf(Reflected is None, "python3-grpcio is not installed")
+    def test_etcd_comes_later(self):
+        fleet = self.make()
+        for controller in fleet.controllers:
+            self.start(controller)
+        for address in fleet.addresses:
+            check, request, _ = Reflected(address).method("grpc.health.v1.Health/Check")
+            health = lambda service: check(request(service=service), timeout=TIMEOUT_S).status
+            wait_until(lambda: f"it is well\n{fleet.tails()}", lambda: health("") == SERVING)
+            self.assertEqual(NOT_SERVING, health("baton.v1.Fleet"))
+            read, request, _ = Reflected(address).method("baton.v1.Models/List")
+            for metadata in ((), STORED):
+                with self.assertRaises(grpc.RpcError) as caught:
+                    read(request(), timeout=TIMEOUT_S, metadata=metadata)
+                self.assertEqual(grpc.StatusCode.UNAVAILABLE, caught.exception.code())
+                self.assertIn("the store is out of reach", caught.exception.details())
+        code, _, err = fleet.run("get", "models", "--timeout", "5s")
+        self.assertEqual(4, code, err)
+        self.assertIn("NOT_LEADER", err)
+        fleet.start_all(started=fleet.controllers)
+        fleet.publish("v1")
+        fleet.wait_serving(1)
+        for controller in fleet.controllers:
+            wait_until(lambda c=controller: f"it reached the store\n{c.tail()}", lambda c=controller: self.said(c, REACHED))
+            self.assertEqual((1, 1), (self.said(controller, OUT_OF_REACH), self.said(controller, REACHED)), controller.tail())
+        leader = fleet.wait_leader()
+        leader.kill()
+        fleet.wait_leader(but=leader)
+
+    def test_it_is_told_to_stop_while_it_waits(self):
+        controller = self.make().controllers[0]
+        self.start(controller)
+        self.assertEqual(0, controller.stop(), controller.tail())
+        self.assertTrue(self.said(controller, "controller: stopped"), controller.tail())
+
+    def test_one_without_leadership_ends(self):
+        controller = self.make().controllers[0]
+        at = controller.argv.index("--advertise")
+        del controller.argv[at : at + 2]
+        controller.start()
+        self.wait_ended(controller, "none of 1 endpoints serves")
+
+    def with_store(self, change):
+        """The first controller with another address of the store."""
+        controller = self.fleet.controllers[0]
+        at = controller.argv.index("--store") + 1
+        controller.argv[at] = change(self.fleet.store_address())
+        return controller
+
+    def test_what_no_waiting_mends_while_etcd_is_away(self):
+        fleet = self.make(certify=certify)
+        for change, words in (
+            (lambda address: address.replace("ca.crt", "none.crt"), "store: ca: open"),
+            (lambda address: address.replace("client.key", "none.key"), "store: key: open"),
+            (lambda address: f"{address}&user=baton&passwordFile={fleet.dir}/none", "store: passwordFile: open"),
+            (lambda address: address.replace("/baton?", "/" + "b" * 130 + "?"), "the prefix is longer"),
+            (lambda address: address.replace("etcd:https", "etcd:ftp"), "write etcd:"),
+        ):
+            controller = self.with_store(change)
+            controller.start()
+            self.wait_ended(controller, words)
+            self.assertEqual(0, self.said(controller, OUT_OF_REACH), controller.tail())
+
+    def test_a_wrong_certificate(self):
+        """Of etcd that runs, and of one that comes later."""
+        fleet = self.make(certify=certify)
+        other = fleet.dir / "other"
+        other.mkdir()
+        make_authority(other)
+        controller = self.with_store(lambda address: address.replace(f"{fleet.dir}/ca.crt", f"{other}/ca.crt"))
+        self.start(controller)
+        fleet.start_etcd()
+        self.wait_ended(controller, "check ca=")
+        controller.start()
+        self.wait_ended(controller, "check ca=")
+        self.assertEqual(0, self.said(controller, OUT_OF_REACH), controller.tail())
+
+    def test_credentials_are_refused(self):
+        fleet = self.make()
+        fleet.start_etcd()
+        for path, body in (
+            ("auth/user/add", {"name": "root", "password": "right"}),
+            ("auth/role/add", {"name": "root"}),
+            ("auth/user/grant", {"user": "root", "role": "root"}),
+            ("auth/enable", {}),
+        ):
+            fleet.ask_etcd(path, json.dumps(body))
+        (fleet.dir / "password").write_text("wrong\n")
+        controller = self.with_store(lambda address: f"{address}?user=root&passwordFile={fleet.dir}/password")
+        controller.start()
+        self.wait_ended(controller, "check user=")
+        (fleet.dir / "password").write_text("right\n")
+        controller.start()
+        wait_until(lambda: f"it leads\n{controller.tail()}", lambda: fleet.leads(controller))
 
 
 @unittest.skipUnless(shutil.which("etcd"), "etcd is not installed (deploy/install.sh test)")

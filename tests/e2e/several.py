@@ -95,11 +95,12 @@ class Several(Fleet):
         for i, port in enumerate(self.etcd_ports):
             wait_until(lambda i=i: f"etcd serves\n{self.members[i].tail()}", lambda port=port: serves(port, self.tls))
 
-    def start_all(self):
-        """etcd, the controllers, the model, the agents."""
+    def start_all(self, started=()):
+        """etcd, the controllers (but those that were started), the model, the agents."""
         self.start_etcd()
         for controller in self.controllers:
-            controller.start()
+            if controller not in started:
+                controller.start()
         for controller in self.controllers:
             wait_until(lambda c=controller: f"it listens\n{c.tail()}", lambda c=controller: any("listening" in line for line in self.lines_of(c)))
         self.wait_leader()

@@ -25,6 +25,13 @@ def make_certificate(folder, name):
             "-days", 2, "-extfile", folder / "san.cnf", "-out", folder / f"{name}.crt")
 
 
+def certify(folder):
+    """What an etcd with certificates, and its clients, need (several.py)."""
+    make_authority(folder)
+    for name in ("member", "client"):
+        make_certificate(folder, name)
+
+
 class SecureFleet(Fleet):
     """A fleet whose controller asks everybody for a certificate."""
 
