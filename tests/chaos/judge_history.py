@@ -144,9 +144,9 @@ def judge_budget(history):
 
 
 def judge_deaths(history):
-    """Members of etcd may end by themselves; of ours only what cannot start, a controller without its store for one, and then with exit code 1."""
+    """Members of etcd may end by themselves; of ours only an agent that cannot start, and then with exit code 1. A controller waits for its store."""
     ours = [d for d in history["deaths"] if not d["ours"] and not d["name"].startswith("e")]
-    return [f"{d['name']} ended by itself: {d['code']}" for d in ours if d["served"] or d["code"] != 1]
+    return [f"{d['name']} ended by itself: {d['code']}" for d in ours if d["name"].startswith("c") or d["served"] or d["code"] != 1]
 
 
 def judge(history, answers):

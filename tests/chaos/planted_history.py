@@ -29,7 +29,7 @@ def made_history():
         "outages": [],
         "epochs": [{"revision": 2 * n, "epoch": (7, n), "writer": f"w{n}"} for n in (1, 2, 3)],
         "leaderships": [("c0", (7, 1)), ("c1", (7, 2)), ("c0", (7, 3))],
-        "deaths": [{"name": "c1", "code": -9, "ours": True, "served": True}, {"name": "c2", "code": 1, "ours": False, "served": False}],
+        "deaths": [{"name": "c1", "code": -9, "ours": True, "served": True}, {"name": "n2", "code": 1, "ours": False, "served": False}],
         "told": {"held": False, "cordoned": ["g0"]},
     }
 
@@ -104,6 +104,10 @@ def plant_budget(h):
 
 def plant_crash(h):
     h["deaths"].append({"name": "c0", "code": -6, "ours": False, "served": False})
+
+
+def plant_no_start(h):
+    h["deaths"].append({"name": "c0", "code": 1, "ours": False, "served": False})
 
 
 def plant_end(h):
