@@ -56,13 +56,15 @@ struct engine_options {
 struct engine_facts {
     char software[BATON_NAME_BYTES]; /* "0.32.0" */
     char incarnation
-        [BATON_UID_TEXT_BYTES]; /* The guard's bootId; without one, the server's instance id. */
+        [BATON_UID_TEXT_BYTES]; /* The guard's bootId; without a page, the server's instance id. */
     uint64_t boots;
     uint32_t world_size;
+    uint32_t ranks_all; /* With those of data-parallel replicas inside the engine. */
     enum engine_way_in way_in;
     char way_in_reason[BATON_TEXT_BYTES];
     bool guarded;
     bool salt;                          /* The guard salts requests by version. */
+    bool sleep_mode;                    /* It can release its memory. */
     bool external_kv;                   /* KV leaves the engine: a connector is configured. */
     bool live;                          /* It takes prepare and swap_live. */
     char live_reason[BATON_TEXT_BYTES]; /* Why it does or does not. */

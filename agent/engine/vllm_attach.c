@@ -55,10 +55,10 @@ static void guard_compare(const struct engine *engine, const struct engine_gate_
     facts->gate = state->gate;
     facts->boots = state->boots;
     facts->salt = state->salt;
-    memcpy(facts->incarnation, state->incarnation, sizeof facts->incarnation);
     if (engine->guard == NULL) {
-        return;
+        return; /* Later calls go by the server's instance: see vllm_same_life. */
     }
+    memcpy(facts->incarnation, state->incarnation, sizeof facts->incarnation);
     engine_guard_read(engine->guard, &view);
     facts->guarded =
         view.boots == state->boots && strcmp(view.incarnation, state->incarnation) == 0;
@@ -127,6 +127,7 @@ static struct baton_status find_world(struct engine *engine, uint64_t deadline_n
     if (!baton_ok(&st)) {
         return finding(engine, st, facts);
     }
+    facts->ranks_all = all;
     if (facts->world_size == 0 || facts->world_size > ANSWER_RANKS_MAX) {
         reason_set(facts, "an engine of %" PRIu32 " ranks; 1 to %d are possible", facts->world_size,
                    ANSWER_RANKS_MAX);
@@ -262,6 +263,7 @@ static struct baton_status find_way_in(struct engine *engine, uint64_t deadline_
         return finding(engine, st, facts);
     }
     facts->external_kv = server.external_kv;
+    facts->sleep_mode = server.sleep_mode;
     engine->found.external_kv = server.external_kv;
     if (facts->incarnation[0] == '\0') {
         memcpy(facts->incarnation, server.instance, sizeof facts->incarnation);

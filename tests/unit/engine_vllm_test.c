@@ -189,6 +189,7 @@ Test(vllm, attach_finds_what_is_there)
     cr_expect(facts.world_size == 2 && facts.paused && !facts.sleeping && !facts.session_open);
     cr_expect(facts.level == ENGINE_LEVEL_RESIDENT && !facts.guarded);
     cr_expect(facts.fence.ticket == 7 && facts.fence.step == 2);
+    cr_expect(facts.ranks_all == 2 && !facts.sleep_mode);
 }
 
 Test(vllm, attach_says_why_there_is_no_way_in)
