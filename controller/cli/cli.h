@@ -20,7 +20,7 @@ enum cli_exit {
     CLI_EXIT_FAILED = 1,      /* Refused, or ended badly. */
     CLI_EXIT_USAGE = 2,       /* The words are off. */
     CLI_EXIT_TIMEOUT = 3,     /* Not within --timeout. */
-    CLI_EXIT_UNREACHABLE = 4, /* No controller (or agent) answers. */
+    CLI_EXIT_UNREACHABLE = 4, /* No controller (or agent, or engine) answers. */
     CLI_EXIT_DEGRADED = 5,    /* The roll makes no progress. */
     CLI_EXIT_BLOCKED = 6,     /* It cannot come true: held, suspended, undone. */
     CLI_EXIT_FINDINGS = 7,    /* Checked to the end, and something does not hold. */
@@ -127,6 +127,7 @@ enum cli_exit cli_run_completion(struct cli *cli);
 enum cli_exit cli_run_delta(struct cli *cli);
 enum cli_exit cli_run_describe(struct cli *cli);
 enum cli_exit cli_run_endpoints(struct cli *cli);
+enum cli_exit cli_run_engine(struct cli *cli);
 enum cli_exit cli_run_events(struct cli *cli);
 enum cli_exit cli_run_get(struct cli *cli);
 enum cli_exit cli_run_hold(struct cli *cli);
@@ -169,6 +170,8 @@ extern const struct argp_option cli_delta_options[];
 bool cli_delta_take(int key, const char *argument);
 extern const struct argp_option cli_endpoints_options[];
 bool cli_endpoints_take(int key, const char *argument);
+extern const struct argp_option cli_engine_options[];
+bool cli_engine_take(int key, const char *argument);
 extern const struct argp_option cli_judge_options[];
 bool cli_judge_take(int key, const char *argument);
 extern const struct argp_option cli_layout_options[];

@@ -185,6 +185,18 @@ static const char endpoints_doc[] =
     "Lists the groups that may take requests now. Nobody: exit 1, VERSION_NOT_READY.\vExamples:\n"
     "  batonctl endpoints m --min 7\n  batonctl endpoints m --max-lag 1 -w\n"
     "  batonctl endpoints m --exact 7 -o json\n";
+static const char engine_doc[] =
+    "check URL: asks an inference engine, on its own machine and before any agent drives it, "
+    "whether Baton can swap its weights, and whether nobody else can; says what works, what does "
+    "not, and what to change in the server's flags. Needs no controller and no agent. Without "
+    "--self-update it changes nothing; it generates a few tokens, and reads the weights once.\v"
+    "--guard-page and --token-file are what an agent's file calls guardPage and tokenFile. "
+    "--timeout bounds each call. Exit codes: 0 nothing failed, 3 no answer in time, 4 nobody "
+    "answers, 7 a check "
+    "failed. Examples:\n"
+    "  batonctl engine check http://127.0.0.1:8000 --guard-page /run/baton/e0.page --token-file "
+    "/run/baton/e0.token\n"
+    "  batonctl engine check http://127.0.0.1:8000 --self-update /models/step-1 -o json\n";
 static const char judge_doc[] =
     "Judges a sample by the versions that generated its tokens: exit 0 accept, 1 reject with its "
     "faults.\vExamples:\n"
@@ -242,6 +254,8 @@ const struct cli_command cli_commands[] = {
       NULL, cli_run_drain },
     { "endpoints", "MODEL", "list the groups that may take requests now", endpoints_doc,
       cli_endpoints_options, cli_endpoints_take, cli_run_endpoints },
+    { "engine", "check URL", "check an inference engine, before any agent drives it", engine_doc,
+      cli_engine_options, cli_engine_take, cli_run_engine },
     { "events", "[KIND/NAME]", "show what happened",
       "Shows the event log, oldest first; -w goes on.\vExamples:\n  batonctl events\n  batonctl "
       "events "

@@ -46,8 +46,10 @@ MAY_INCLUDE = {
     "controller/core": [BASE, MODEL],
     "controller/store": [BASE, MODEL, "controller/core"],
     "controller/shell": [BASE, CONFIG, HTTP, METRICS, WIRE, RPC, MODEL, CAPABILITY, "controller/core", "controller/store"],
-    # The store: to back it up, restore and check it where no controller runs.
-    "controller/cli": [BASE, CONFIG, WIRE, RPC, CLIENT, LAYOUT, LAYOUT_FILE, DELTA, "controller/store"],
+    # The store: to back it up, restore and check it where no controller runs. Engines: to check one before any agent runs.
+    "controller/cli": [
+        BASE, CONFIG, HTTP, WIRE, RPC, CLIENT, MODEL, LAYOUT, LAYOUT_FILE, DELTA, "controller/store", "agent/engine",
+    ],
     "agent/core": [BASE, MODEL],
     "agent/engine": [BASE, HTTP],
     "agent/shell": [BASE, CONFIG, HTTP, METRICS, WIRE, RPC, CLIENT, TRANSPORT, MODEL, CAPABILITY, P2P, "agent/core", "agent/engine"],
