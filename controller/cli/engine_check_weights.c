@@ -1,6 +1,7 @@
 /* engine_check_weights.c -- what lies in the engine's memory, and whether it can be replaced; see
  * engine_check.h. */
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -196,6 +197,18 @@ static void run_update(struct check *check, const struct check_sealed *sealed)
     }
 }
 
+/* Who interrupts waits for the end, which deadlines bound: no engine is left paused without a word.  Only
+ * the printing is left after it, so this is not taken back. */
+static void hold_signals(void)
+{
+    sigset_t ends;
+    (void)sigemptyset(&ends);
+    (void)sigaddset(&ends, SIGINT);
+    (void)sigaddset(&ends, SIGTERM);
+    (void)sigaddset(&ends, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, &ends, NULL);
+}
+
 void check_self_update(struct check *check)
 {
     struct check_sealed sealed;
@@ -212,6 +225,7 @@ void check_self_update(struct check *check)
         check_add_failed(check, "self-update", &st, fix_same);
         return;
     }
+    hold_signals();
     run_update(check, &sealed);
     check_sealed_close(&sealed);
 }

@@ -18,7 +18,7 @@ except ImportError:
 
 KINDS = {"models": "model/m", "versions": "version/m@2", "groups": "group/one", "engines": "engine/one.e0", "agents": "agent/a", "rolls": "roll/m-"}
 WATCHED = ("models", "versions", "groups", "rolls")
-COMMANDS = ("abandon", "apply", "audit", "certs", "completion", "cordon", "delta", "describe", "detach", "drain", "endpoints", "events", "get", "hold", "judge", "layout", "pin", "publish", "quarantine", "resume", "restore", "retire", "roll", "rollout", "sleep", "wake")
+COMMANDS = ("abandon", "apply", "audit", "certs", "completion", "cordon", "delta", "describe", "detach", "drain", "endpoints", "engine", "events", "get", "hold", "judge", "layout", "pin", "publish", "quarantine", "resume", "restore", "retire", "roll", "rollout", "sleep", "wake")
 COMMANDS += ("staleness", "status", "store", "suspend", "uncordon", "unpin", "unquarantine", "wait")
 
 
@@ -278,6 +278,8 @@ class Completion(Cli):
         self.assertEqual({"m"}, self.complete("roll", "undo", ""))
         self.assertEqual({"undo"}, self.complete("roll", "u"))
         self.assertEqual({"model/m"}, self.complete("suspend", ""))
+        self.assertEqual({"check"}, self.complete("engine", ""))
+        self.assertIn(str(fleet.DATA / "v1"), self.complete("engine", "check", "http://127.0.0.1:8000", "--weights", str(fleet.DATA / "v")))
         self.assertEqual({"m"}, self.complete("wait", ""))
         self.assertEqual({"wide", "json", "yaml", "name"}, self.complete("get", "groups", "-o", ""))
         self.assertLessEqual({"--partial", "--parent", "--optimizer-step"}, self.complete("publish", "--"))

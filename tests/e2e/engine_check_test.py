@@ -5,13 +5,14 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import unittest
 import urllib.request
 
-from fleet import DATA, PATIENCE, Process, free_ports, program, wait_until
+from fleet import DATA, PATIENCE, Fleet, Process, free_ports, program, wait_until
 
 TOKEN = "8e9b5d0c4a31f7e2"
 
@@ -37,6 +38,15 @@ class Engine:
     def listens(self):
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def call(self, method, path, body=None):
+        headers = {"x-baton-token": TOKEN, "Content-Type": "application/json"}
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode() if body else None, headers, method=method)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read() or b"null")
+
+    def is_paused(self):
+        return self.call("GET", "/is_paused")["is_paused"]
 
     def files(self):
         return ["--guard-page", self.page, "--token-file", self.token]
@@ -99,28 +109,38 @@ class Guarded(CheckCase):
         self.assertNotEqual("", facts["residentDigest"], "the first one was verified by the engine")
         self.rows(0, self.engine.url, *self.engine.files())
 
-    def call(self, method, path, body=None):
-        headers = {"x-baton-token": TOKEN, "Content-Type": "application/json"}
-        request = urllib.request.Request(self.engine.url + path, json.dumps(body).encode() if body else None, headers, method=method)
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            answer.read()
-
     def test_a_paused_engine_is_not_waited_for(self):
-        self.call("POST", "/pause?mode=keep")
+        self.engine.call("POST", "/pause?mode=keep")
         try:
             rows, _ = self.rows(7, self.engine.url, *self.engine.files(), "--self-update", DATA / "v1")
         finally:
-            self.call("POST", "/resume")
+            self.engine.call("POST", "/resume")
         self.assertRegex(rows["probe"]["message"], "is paused")
         self.assertRegex(rows["self-update"]["message"], "not done")
 
     def test_self_update_that_fails_is_put_back(self):
         """A rank fails in the middle of the load: all have their old weights, and generation goes on."""
-        self.call("POST", "/miniengine/faults", {"kind": "fail", "phase": "apply", "rank": 1, "tensor": 7})
+        self.engine.call("POST", "/miniengine/faults", {"kind": "fail", "phase": "apply", "rank": 1, "tensor": 7})
         rows, _ = self.rows(7, self.engine.url, *self.engine.files(), "--self-update", DATA / "v1")
         self.assertEqual("FAIL", rows["self-update"]["verdict"])
-        self.call("DELETE", "/miniengine/faults")
+        self.engine.call("DELETE", "/miniengine/faults")
         self.rows(0, self.engine.url, *self.engine.files())
+
+    def test_an_interrupt_leaves_no_engine_paused(self):
+        """SIGINT while the update hangs: it goes to its end, and says so."""
+        self.engine.call("POST", "/miniengine/faults", {"kind": "hang", "phase": "apply", "rank": 0, "tensor": 5})
+        argv = [program("batonctl"), "engine", "check", self.engine.url, *map(str, self.engine.files()), "--self-update", str(DATA / "v1")]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as running:
+            try:
+                fired = lambda: all(fault["fired"] for fault in self.engine.call("GET", "/miniengine/faults")["faults"])
+                wait_until("the update hangs", fired)
+                running.send_signal(signal.SIGINT)
+            finally:
+                self.engine.call("DELETE", "/miniengine/faults")
+            out, _ = running.communicate(timeout=120 * PATIENCE)
+        self.assertEqual(0, running.returncode, out)
+        self.assertRegex(out, r"(?m)^ok +self-update ")
+        self.assertFalse(self.engine.is_paused())
 
     def test_wrong_and_missing_token(self):
         wrong = self.engine.dir / "wrong.token"
@@ -150,6 +170,22 @@ class Guarded(CheckCase):
         self.assertFalse(missing.exists(), "a check makes no page")
         rows, _ = self.rows(0, self.engine.url, "--token-file", self.engine.token)
         self.assertEqual(("warn", "ok"), (rows["page"]["verdict"], rows["weights"]["verdict"]))
+
+
+class Hanging(CheckCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.engine = Engine(cls, "--faults")
+
+    def test_unknown_weights_stay_paused(self):
+        self.engine.call("POST", "/miniengine/faults", {"kind": "hang", "phase": "apply", "rank": 0, "tensor": 5})
+        try:
+            rows, _ = self.rows(7, self.engine.url, *self.engine.files(), "--self-update", DATA / "v1", "--timeout", f"{round(8 * PATIENCE)}s")
+        finally:
+            self.engine.call("DELETE", "/miniengine/faults")
+        self.assertEqual("FAIL", rows["self-update"]["verdict"])
+        self.assertIn("restart the engine", rows["self-update"]["fix"])
+        self.assertTrue(self.engine.is_paused())
 
 
 class Unguarded(CheckCase):
@@ -188,6 +224,32 @@ class WithoutThePlugin(CheckCase):
                 rows, _ = self.rows(code, self.engine.url, *self.engine.files(), "--self-update", self.landings[name])
                 self.assertEqual(verdict, rows["self-update"]["verdict"])
                 self.assertIn(said, rows["self-update"]["message"])
+
+
+class Driven(CheckCase):
+    """By an agent, in a fleet: a check disturbs nothing, and a self-update is refused."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.fleet = Fleet({"node-a": {"g0": [1]}})
+        cls.addClassCleanup(cls.fleet.close)
+        cls.fleet.start()
+        cls.fleet.publish("v1")
+        cls.fleet.wait_serving(1)
+
+    def test_a_check_disturbs_nothing(self):
+        engines = self.fleet.dir / "node-a/engines"
+        files = ["--guard-page", engines / "g0.e0.page", "--token-file", engines / "g0.e0.token"]
+        before = self.fleet.engine_pids()
+        rows, facts = self.rows(0, self.fleet.engines["g0.e0"], *files)
+        self.assertEqual(("open", "ok"), (facts["gate"], rows["weights"]["verdict"]))
+        rows, _ = self.rows(7, self.fleet.engines["g0.e0"], *files, "--self-update", DATA / "v1")
+        self.assertRegex(rows["self-update"]["message"], "not done: an agent drives this engine")
+        self.fleet.publish("v2")
+        self.fleet.wait_serving(2)
+        rows, _ = self.rows(0, self.fleet.engines["g0.e0"], *files, "--weights", DATA / "v2")
+        self.assertEqual("ok", rows["weights"]["verdict"])
+        self.assertEqual(before, self.fleet.engine_pids())
 
 
 class NobodyThere(CheckCase):
