@@ -120,11 +120,12 @@ static struct baton_status ask_all(struct check *check, const char *token, const
     return st;
 }
 
-/* "8000" of "http://127.0.0.1:8000/x". */
+/* "8000" of "http://127.0.0.1:8000/x" and of "http://[::1]:8000". */
 static void port_of(const char *url, char out[BATON_NAME_BYTES])
 {
     const char *host = strstr(url, "://");
-    const char *colon = host != NULL ? strchr(host + 3, ':') : NULL;
+    const char *bracket = host != NULL ? strchr(host, ']') : NULL;
+    const char *colon = host != NULL ? strchr(bracket != NULL ? bracket : host + 3, ':') : NULL;
     size_t digits = colon != NULL ? strspn(colon + 1, "0123456789") : 0;
     (void)snprintf(out, BATON_NAME_BYTES, "%.*s", digits > 0 ? (int)digits : 2,
                    digits > 0 ? colon + 1 : "80");
