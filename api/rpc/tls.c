@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/base/file_mark.h"
 #include "api/base/log.h"
 #include "api/rpc/handshakes.h"
 #include "api/rpc/server.h"
@@ -18,8 +18,7 @@ enum tls_file { TLS_CERT, TLS_KEY, TLS_CA, TLS_FILES };
 struct tls_files {
     pthread_mutex_t mutex; /* Handshakes come from several threads of the core. */
     char path[TLS_FILES][TLS_PATH_BYTES];
-    struct timespec changed[TLS_FILES];
-    ino_t inode[TLS_FILES];
+    struct baton_file_mark marks[TLS_FILES];
     struct handshakes *handshakes; /* Of the server; null: they are not watched. */
 };
 
@@ -56,21 +55,13 @@ static struct baton_status read_pem(const char *path, char **out)
     return st;
 }
 
-/* True if a file is another one than at the last look; notes how it is now. */
+/* True if a file is another one than at the last look; notes how all are now. */
 static bool has_changed(struct tls_files *files)
 {
     bool is_changed = false;
     for (int i = 0; i < TLS_FILES; i++) {
-        struct stat now;
-        if (files->path[i][0] == '\0' || stat(files->path[i], &now) != 0) {
-            continue;
-        }
-        if (now.st_ino != files->inode[i] || now.st_mtim.tv_sec != files->changed[i].tv_sec ||
-            now.st_mtim.tv_nsec != files->changed[i].tv_nsec) {
-            files->inode[i] = now.st_ino;
-            files->changed[i] = now.st_mtim;
-            is_changed = true;
-        }
+        is_changed |=
+            files->path[i][0] != '\0' && baton_file_has_changed(files->path[i], &files->marks[i]);
     }
     return is_changed;
 }

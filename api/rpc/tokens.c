@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <openssl/evp.h>
 
+#include "api/base/file_mark.h"
 #include "api/base/limits.h"
 #include "api/base/log.h"
 
@@ -30,9 +30,7 @@ struct rpc_tokens {
     pthread_mutex_t mutex;
     /* Under the mutex. */
     struct token_rows rows;
-    struct timespec changed; /* Of the file when it was read last, good or not. */
-    ino_t inode;
-    off_t size;
+    struct baton_file_mark mark; /* Of the file when it was read last, good or not. */
 };
 
 /* --- the file --- */
@@ -132,27 +130,11 @@ static struct baton_status load(const char *file, struct token_rows *out)
     return st;
 }
 
-/* With the mutex: whether the file is another one than at the last look. */
-static bool has_changed(struct rpc_tokens *tokens)
-{
-    struct stat now;
-    if (stat(tokens->file, &now) != 0) {
-        return false; /* Being replaced. */
-    }
-    bool is_changed = now.st_ino != tokens->inode || now.st_size != tokens->size ||
-                      now.st_mtim.tv_sec != tokens->changed.tv_sec ||
-                      now.st_mtim.tv_nsec != tokens->changed.tv_nsec;
-    tokens->inode = now.st_ino;
-    tokens->size = now.st_size;
-    tokens->changed = now.st_mtim;
-    return is_changed;
-}
-
 /* With the mutex. */
 static void refresh(struct rpc_tokens *tokens)
 {
     struct token_rows rows;
-    if (!has_changed(tokens)) {
+    if (!baton_file_has_changed(tokens->file, &tokens->mark)) {
         return;
     }
     struct baton_status st = load(tokens->file, &rows);
@@ -173,7 +155,7 @@ struct baton_status rpc_tokens_open(const char *file, struct rpc_tokens **out)
     *out = NULL;
     pthread_mutex_init(&tokens->mutex, NULL);
     (void)snprintf(tokens->file, sizeof(tokens->file), "%s", file);
-    (void)has_changed(tokens);
+    (void)baton_file_has_changed(tokens->file, &tokens->mark);
     struct baton_status st = load(tokens->file, &tokens->rows);
     if (!baton_ok(&st)) {
         pthread_mutex_destroy(&tokens->mutex);

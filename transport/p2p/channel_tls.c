@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "api/base/file_mark.h"
 #include "transport/p2p/channel_state.h"
 
 enum { FILES = 3 };
@@ -18,8 +18,7 @@ struct channel_tls {
     pthread_mutex_t lock;
     /* Under the lock. */
     SSL_CTX *context;
-    struct timespec changed[FILES];
-    ino_t inode[FILES];
+    struct baton_file_mark marks[FILES];
 };
 
 /* The newest error of this thread's queue, which is emptied. */
@@ -39,16 +38,8 @@ static bool has_changed(struct channel_tls *tls)
 {
     bool changed = false;
     for (int i = 0; i < FILES; i++) {
-        struct stat now;
-        if (tls->files[i][0] == '\0' || stat(tls->files[i], &now) != 0) {
-            continue;
-        }
-        if (now.st_ino != tls->inode[i] || now.st_mtim.tv_sec != tls->changed[i].tv_sec ||
-            now.st_mtim.tv_nsec != tls->changed[i].tv_nsec) {
-            tls->inode[i] = now.st_ino;
-            tls->changed[i] = now.st_mtim;
-            changed = true;
-        }
+        changed |=
+            tls->files[i][0] != '\0' && baton_file_has_changed(tls->files[i], &tls->marks[i]);
     }
     return changed;
 }
