@@ -76,8 +76,10 @@ class Daemon(fleet.Process):
             self.node.call(super().start)
 
 
-class Cluster(fleet.Fleet):
+class Cluster(scenario.PatientFleet):
     """Everything is in files of one tmpfs, under 'scratch': no test of a disk's speed."""
+
+    ANSWER_S = 20
 
     def __init__(self, world, scratch):
         self.world = world
@@ -223,17 +225,6 @@ class Cluster(fleet.Fleet):
     def run(self, *words, **options):
         pair = self.pair("ada")
         return super().run(*words, "--ca", pair["ca"], "--cert", pair["cert"], "--key", pair["key"], **options)
-
-    def try_run(self, *words, timeout=20, **options):
-        try:
-            return self.run(*words, timeout=timeout, **options)
-        except subprocess.TimeoutExpired:
-            return 124, "", f"no answer within {timeout} s"
-
-    def try_items(self, kind):
-        """Items as batonctl lists them; None while it cannot."""
-        code, out, _ = self.try_run("get", kind, "-o", "json")
-        return json.loads(out)["items"] if code == 0 else None
 
     # --- life ---
 

@@ -39,8 +39,26 @@ CLOSED_S = 40
 FROZEN_S = 12  # Longer than the lease.
 
 
-class ChaosFleet(fleet.Fleet):
-    """The fleet of the end-to-end tests, with a policy of its own, and batonctl that may fail or hang."""
+class PatientFleet(fleet.Fleet):
+    """A fleet whose batonctl may fail or hang."""
+
+    ANSWER_S = 15
+
+    def try_run(self, *words, timeout=None, **options):
+        timeout = timeout or self.ANSWER_S
+        try:
+            return self.run(*words, timeout=timeout, **options)
+        except subprocess.TimeoutExpired:
+            return 124, "", f"no answer within {timeout} s"
+
+    def try_items(self, kind):
+        """Items as batonctl lists them; None while it cannot."""
+        code, out, _ = self.try_run("get", kind, "-o", "json")
+        return json.loads(out)["items"] if code == 0 else None
+
+
+class ChaosFleet(PatientFleet):
+    """The fleet of the end-to-end tests, with a policy of its own."""
 
     def __init__(self):
         super().__init__(GROUPS, times=TIMES)
@@ -51,17 +69,6 @@ class ChaosFleet(fleet.Fleet):
     @staticmethod
     def default_update():
         return POLICY
-
-    def try_run(self, *words, timeout=15, **options):
-        try:
-            return self.run(*words, timeout=timeout, **options)
-        except subprocess.TimeoutExpired:
-            return 124, "", f"no answer within {timeout} s"
-
-    def try_items(self, kind):
-        """Items as batonctl lists them; None while it cannot."""
-        code, out, _ = self.try_run("get", kind, "-o", "json")
-        return json.loads(out)["items"] if code == 0 else None
 
     def engine_file(self, engine, ending):
         group = engine.split(".", maxsplit=1)[0]
