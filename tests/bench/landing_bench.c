@@ -10,11 +10,9 @@
 #include <unistd.h>
 
 #include "tests/bench/ratio.h"
-#include "transport/landing/landing.h"
-#include "transport/model/manifest.h"
+#include "tests/bench/version.h"
 
-enum { TENSORS = 48, TENSOR_ROWS = 5461, TENSOR_COLUMNS = 1024, PAIRS = 9, RUN_SECONDS_MAX = 300 };
-#define TENSOR_BYTES ((uint64_t)TENSOR_ROWS * TENSOR_COLUMNS * 2)
+enum { PAIRS = 9, RUN_SECONDS_MAX = 300 };
 
 struct bench {
     char *dir;
@@ -26,54 +24,13 @@ struct bench {
     char copy[1024];  /* Where cp puts it. */
 };
 
-static void check(struct baton_status st)
-{
-    if (!baton_ok(&st)) {
-        fprintf(stderr, "landing_bench: %s\n", st.message);
-        abort();
-    }
-}
-
-static struct landing_root *open_root(const char *dir, const char *name)
-{
-    struct landing_root *root = NULL;
-    char *path = ratio_join(dir, name);
-    struct landing_root_options options = { path, 0 };
-    check(landing_root_open(&options, &root));
-    free(path);
-    return root;
-}
-
-/* A version of tensors that end within a chunk, handed over from memory. */
-static void make_version(struct bench *bench)
-{
-    char names[TENSORS][32];
-    struct landing_tensor tensors[TENSORS];
-    struct landing_session *session = NULL;
-    uint8_t *data = malloc(TENSOR_BYTES);
-    for (unsigned i = 0; i < TENSORS; i++) {
-        snprintf(names[i], sizeof(names[i]), "layers.%02u.weight", i);
-        tensors[i] = (struct landing_tensor){
-            names[i], NULL, TENSOR_DTYPE_BF16, { 2, { TENSOR_ROWS, TENSOR_COLUMNS } }
-        };
-    }
-    struct landing_tensors all = { tensors, TENSORS, NULL, NULL, 0 };
-    check(landing_begin_tensors(bench->source, &all, NULL, &session));
-    for (unsigned i = 0; i < TENSORS; i++) {
-        memset(data, (int)i + 1, TENSOR_BYTES);
-        check(landing_put_tensor(session, i, (struct baton_bytes){ data, TENSOR_BYTES }));
-    }
-    check(landing_finish_tensors(session, NULL, &bench->manifest));
-    free(data);
-}
-
 static double time_landing(struct bench *bench)
 {
     struct landing_source source = { "file", bench->config, { NULL, 0 } };
     double begin = ratio_now_s();
-    check(landing_land(bench->landing, bench->manifest, &source, NULL, NULL));
+    version_must(landing_land(bench->landing, bench->manifest, &source, NULL, NULL));
     double seconds = ratio_now_s() - begin;
-    check(landing_remove(bench->landing, bench->manifest->digest));
+    version_must(landing_remove(bench->landing, bench->manifest->digest));
     return seconds;
 }
 
@@ -110,9 +67,9 @@ static int run(const char *name, char *source_dir)
 {
     struct bench bench = { .dir = ratio_directory() };
     char path[BATON_PATH_BYTES];
-    bench.source = open_root(source_dir, "source");
-    bench.landing = open_root(bench.dir, "landing");
-    make_version(&bench);
+    bench.source = version_root(source_dir, "source");
+    bench.landing = version_root(bench.dir, "landing");
+    bench.manifest = version_make(bench.source);
     landing_path(bench.source, bench.manifest->digest, path);
     snprintf(bench.config, sizeof(bench.config), "{\"directory\":\"%s\"}", path);
     snprintf(bench.model, sizeof(bench.model), "%s/model.safetensors", path);

@@ -58,19 +58,12 @@ static void print(struct bench *bench, const char *name, const char *unit, doubl
 static void print_spread(struct bench *bench, const char *name, struct samples *samples,
                          const char *anchor, struct samples *anchors, double target_ms)
 {
-    double p50 = samples_percentile(samples, 0.5) * 1e3;
-    double p99 = samples_percentile(samples, 0.99) * 1e3;
-    double anchor_p50 = samples_percentile(anchors, 0.5) * 1e3;
-    double anchor_p99 = samples_percentile(anchors, 0.99) * 1e3;
-    bool met = target_ms == 0 || p99 <= target_ms;
-    (void)printf(
-        "{\"name\": \"load_%s\", \"agents\": %u, \"value\": %.3f, \"p50\": %.3f, \"unit\": \"ms\", "
-        "\"anchor\": \"%s\", \"anchor_value\": %.3f, \"anchor_p50\": %.3f, \"ratio\": %.2f, "
-        "\"samples\": %zu, \"target\": %.0f, \"met\": %s, \"load\": %.2f}\n",
-        name, bench->agents, p99, p50, anchor, anchor_p99, anchor_p50, p50 / anchor_p50,
-        samples->count, target_ms, met ? "true" : "false", samples_machine_load());
-    (void)fflush(stdout);
-    bench->missed += !met;
+    char full[64];
+    char agents[32];
+    struct samples_line line = { full, agents, samples, anchor, anchors, target_ms };
+    (void)snprintf(full, sizeof(full), "load_%s", name);
+    (void)snprintf(agents, sizeof(agents), "\"agents\": %u, ", bench->agents);
+    bench->missed += !samples_print(&line);
 }
 
 static struct samples commits_of(const struct bench *bench)

@@ -18,19 +18,11 @@
 #include <unistd.h>
 
 #include "tests/bench/ratio.h"
-#include "transport/model/manifest.h"
+#include "tests/bench/version.h"
 #include "transport/p2p/puller.h"
 #include "transport/p2p/server.h"
 
-enum {
-    TENSORS = 48,
-    TENSOR_ROWS = 5461,
-    TENSOR_COLUMNS = 1024,
-    PAIRS = 7,
-    STREAMS = 4,
-    NOW_S = 1000
-};
-#define TENSOR_BYTES ((uint64_t)TENSOR_ROWS * TENSOR_COLUMNS * 2)
+enum { PAIRS = 7, STREAMS = 4, NOW_S = 1000 };
 
 struct bench {
     char *dir;
@@ -51,11 +43,6 @@ static void must(int holds, const char *what)
     }
 }
 
-static void check(struct baton_status st)
-{
-    must(baton_ok(&st), st.message);
-}
-
 static double cpu_s(void)
 {
     struct rusage usage;
@@ -65,39 +52,6 @@ static double cpu_s(void)
 }
 
 /* --- ours --- */
-
-static struct landing_root *open_root(const char *dir, const char *name)
-{
-    struct landing_root *root = NULL;
-    char *path = ratio_join(dir, name);
-    struct landing_root_options options = { path, 0 };
-    check(landing_root_open(&options, &root));
-    free(path);
-    return root;
-}
-
-static void make_version(struct bench *bench)
-{
-    char names[TENSORS][32];
-    struct landing_tensor tensors[TENSORS];
-    struct landing_session *session = NULL;
-    uint8_t *data = malloc(TENSOR_BYTES);
-    must(data != NULL, "memory");
-    for (unsigned i = 0; i < TENSORS; i++) {
-        (void)snprintf(names[i], sizeof(names[i]), "layers.%02u.weight", i);
-        tensors[i] = (struct landing_tensor){
-            names[i], NULL, TENSOR_DTYPE_BF16, { 2, { TENSOR_ROWS, TENSOR_COLUMNS } }
-        };
-    }
-    struct landing_tensors all = { tensors, TENSORS, NULL, NULL, 0 };
-    check(landing_begin_tensors(bench->source, &all, NULL, &session));
-    for (unsigned i = 0; i < TENSORS; i++) {
-        memset(data, (int)i + 1, TENSOR_BYTES);
-        check(landing_put_tensor(session, i, (struct baton_bytes){ data, TENSOR_BYTES }));
-    }
-    check(landing_finish_tensors(session, NULL, &bench->manifest));
-    free(data);
-}
 
 static size_t keys(void *context, struct capability_key out[P2P_KEYS_MAX])
 {
@@ -146,13 +100,13 @@ static double time_pull(struct bench *bench)
     double begin = ratio_now_s();
     struct puller *puller = puller_create(&options);
     struct landing_supplier supplier = puller_supplier(puller);
-    check(puller_fetch(puller, &manifest, &table));
-    check(landing_pull(bench->landing, manifest, table, &supplier, &landing, NULL));
+    version_must(puller_fetch(puller, &manifest, &table));
+    version_must(landing_pull(bench->landing, manifest, table, &supplier, &landing, NULL));
     double seconds = ratio_now_s() - begin;
     puller_destroy(puller);
     free(table);
     manifest_destroy(manifest);
-    check(landing_remove(bench->landing, bench->manifest->digest));
+    version_must(landing_remove(bench->landing, bench->manifest->digest));
     return seconds;
 }
 
@@ -245,10 +199,10 @@ static void open_bench(struct bench *bench)
     char path[BATON_PATH_BYTES];
     (void)signal(SIGPIPE, SIG_IGN);
     bench->dir = ratio_directory();
-    bench->source = open_root(bench->dir, "source");
-    bench->landing = open_root(bench->dir, "landing");
+    bench->source = version_root(bench->dir, "source");
+    bench->landing = version_root(bench->dir, "landing");
     bench->signer = capability_signer_create();
-    make_version(bench);
+    bench->manifest = version_make(bench->source);
     landing_path(bench->source, bench->manifest->digest, path);
     (void)snprintf(bench->model, sizeof(bench->model), "%s/model.safetensors", path);
     struct p2p_server_options options = { .listen = "127.0.0.1:0",
@@ -258,7 +212,7 @@ static void open_bench(struct bench *bench)
                                           .refused = on_refused,
                                           .wall_s = now_s,
                                           .context = bench };
-    check(p2p_server_create(&options, &bench->server));
+    version_must(p2p_server_create(&options, &bench->server));
     (void)snprintf(bench->address, sizeof(bench->address), "127.0.0.1:%u",
                    (unsigned)p2p_server_port(bench->server));
 }
@@ -281,7 +235,7 @@ int main(void)
                            .anchor = "sendfile, 4 streams, nothing verified or written",
                            .target = 0.5 };
     double cpu[2] = { 0 };
-    uint64_t bytes = TENSORS * TENSOR_BYTES;
+    uint64_t bytes = VERSION_TENSORS * VERSION_TENSOR_BYTES;
     open_bench(&bench);
     (void)time_pull(&bench); /* Pages and code are there from now on. */
     (void)time_sendfile(&bench, bytes);

@@ -49,18 +49,10 @@ struct bench {
 static void print_latency(struct bench *bench, const char *name, struct samples *samples,
                           struct samples *puts, double target)
 {
-    double p50 = samples_percentile(samples, 0.5) * 1e3;
-    double p99 = samples_percentile(samples, 0.99) * 1e3;
-    double put_p50 = samples_percentile(puts, 0.5) * 1e3;
-    bool met = target == 0 || p99 <= target;
-    (void)printf(
-        "{\"name\": \"store_%s\", \"value\": %.3f, \"p50\": %.3f, \"unit\": \"ms\", \"anchor\": "
-        "\"bare put in etcd\", \"anchor_value\": %.3f, \"anchor_p50\": %.3f, \"ratio\": %.2f, "
-        "\"samples\": %zu, \"target\": %.0f, \"met\": %s, \"load\": %.2f}\n",
-        name, p99, p50, samples_percentile(puts, 0.99) * 1e3, put_p50, p50 / put_p50,
-        samples->count, target, met ? "true" : "false", samples_machine_load());
-    (void)fflush(stdout);
-    bench->missed += !met;
+    char full[64];
+    struct samples_line line = { full, "", samples, "bare put in etcd", puts, target };
+    (void)snprintf(full, sizeof(full), "store_%s", name);
+    bench->missed += !samples_print(&line);
 }
 
 /* --- the anchor --- */

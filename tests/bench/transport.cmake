@@ -1,12 +1,15 @@
 # Figures of transport/, each a ratio to an anchor of the same run.
 if(NOT BATON_FUZZ)
-  foreach(bench digest values landing)
+  foreach(bench digest values)
     add_executable(${bench}_bench
       ${CMAKE_CURRENT_LIST_DIR}/${bench}_bench.c ${CMAKE_CURRENT_LIST_DIR}/ratio.c)
     target_link_libraries(${bench}_bench PRIVATE baton_transport baton_options)
   endforeach()
-  add_executable(p2p_bench
-    ${CMAKE_CURRENT_LIST_DIR}/p2p_bench.c ${CMAKE_CURRENT_LIST_DIR}/ratio.c)
+  foreach(bench landing p2p)
+    add_executable(${bench}_bench
+      ${CMAKE_CURRENT_LIST_DIR}/${bench}_bench.c ${CMAKE_CURRENT_LIST_DIR}/version.c ${CMAKE_CURRENT_LIST_DIR}/ratio.c)
+  endforeach()
+  target_link_libraries(landing_bench PRIVATE baton_transport baton_options)
   target_link_libraries(p2p_bench PRIVATE baton_p2p baton_options)
   pkg_check_modules(DELTA_ZSTD REQUIRED IMPORTED_TARGET libzstd)
   add_executable(delta_bench
