@@ -11,7 +11,7 @@
 #include "api/config/config.h"
 #include "api/rpc/rpc.h"
 
-enum { HOLD_MAX_DEFAULT = 1024, STATE_PATH_MAX = 300 };
+enum { HOLD_MAX_DEFAULT = 1024, STATE_PATH_MAX = 300, LISTEN_CONNECTIONS = 256 };
 
 /* What is being read, for messages: "groups[1].engines[0]". */
 struct place {
@@ -412,6 +412,8 @@ static struct baton_status fill_head(struct shell_config *config, const struct f
     if (!baton_ok(&st)) {
         return st;
     }
+    config->listen_connections_max =
+        file->listen_connections != 0 ? file->listen_connections : LISTEN_CONNECTIONS;
     const char *format = file->log_format != NULL ? file->log_format : "text";
     config->log_json = strcmp(format, "json") == 0;
     if (!config->log_json && strcmp(format, "text") != 0) {

@@ -37,6 +37,7 @@ struct shell_config {
     char listen_key[BATON_PATH_BYTES];
     char listen_client_ca[BATON_PATH_BYTES];
     char listen_leader[BATON_PATH_BYTES]; /* peer_identity.h; empty: its default. */
+    uint32_t listen_connections_max;      /* Of one address. */
     char peers_listen[BATON_PATH_BYTES];  /* For agents that pull versions; empty: nowhere. */
     char peer_ca[BATON_PATH_BYTES];       /* Of followers and peers that it dials; empty: plain. */
     char peer_cert[BATON_PATH_BYTES];

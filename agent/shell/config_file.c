@@ -117,6 +117,8 @@ static const cyaml_schema_field_t agent_fields[] = {
     TEXT("listen", struct file_agent, listen),
     CYAML_FIELD_MAPPING_PTR("listenTls", CYAML_FLAG_OPTIONAL, struct file_agent, listen_tls,
                             listen_tls_fields),
+    CYAML_FIELD_UINT("listenConnections", CYAML_FLAG_OPTIONAL, struct file_agent,
+                     listen_connections),
     CYAML_FIELD_MAPPING_PTR("peerTls", CYAML_FLAG_OPTIONAL, struct file_agent, peer_tls,
                             tls_fields),
     CYAML_FIELD_MAPPING_PTR("peers", CYAML_FLAG_OPTIONAL, struct file_agent, peers, peers_fields),

@@ -88,7 +88,8 @@ struct file_agent {
     struct file_tls *controller_tls;
     char *listen; /* For the leaders of groups that this agent follows. */
     struct file_listen_tls *listen_tls;
-    struct file_tls *peer_tls; /* How members and peers are dialled. */
+    uint32_t listen_connections; /* 0: not given. */
+    struct file_tls *peer_tls;   /* How members and peers are dialled. */
     struct file_peers *peers;
     struct file_tls *hooks_tls;
     char *state_directory;

@@ -226,6 +226,14 @@ static void on_half_close(struct rpc_call *call, void *context)
     rpc_finish(call, &ok);
 }
 
+static void on_refused(const struct rpc_refused *refused, void *context)
+{
+    (void)context;
+    if (refused->why[0] != '\0') {
+        rpc_refused_log(refused, "agent");
+    }
+}
+
 static void on_done(struct rpc_call *call, bool cancelled, void *context)
 {
     (void)cancelled;
@@ -259,6 +267,8 @@ struct baton_status peer_server_create(const struct peer_server_options *options
     struct rpc_server_options rpc = { .routes = routes,
                                       .routes_count = 1,
                                       .context = server,
+                                      .on_refused = on_refused,
+                                      .connections_per_address_max = config->listen_connections_max,
                                       .listeners = &listener,
                                       .listeners_count = 1 };
     struct baton_status st = rpc_server_create(&rpc, &server->rpc);

@@ -1,178 +1,38 @@
 /* handshakes.c -- see handshakes.h. */
 #include "api/rpc/handshakes.h"
 
-#include <arpa/inet.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
-#include <grpc/support/sync.h>
 #include <openssl/crypto.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-enum { ADDRESS_BYTES = 64, WHY_BYTES = 160 };
-
-/* What grpc_version_string() says of the one whose mutator this is. */
-static const char KNOWN_CORE[] = "29.0.0";
+enum { WHY_BYTES = 160 };
 
 /* From this OpenSSL on SSL_new() asks for ex data before the SSL has its method and before it takes the context's callbacks:
  * on_new() would call through a null pointer. */
 enum { FIRST_OTHER_OPENSSL = 0x30200000 };
 
-struct handshakes {
-    atomic_uint references;
-    pthread_mutex_t mutex;
-    handshakes_fn *on_refused; /* Under the mutex; null: the server is gone. */
-    void *context;
-};
-
 /* Of one connection, beside its SSL. */
 struct handshake {
-    struct handshakes *owner;
-    char address[ADDRESS_BYTES];
+    struct connections *owner;
+    char address[CONNECTIONS_ADDRESS_BYTES];
     char name[RPC_IDENTITY_BYTES];
     char why[WHY_BYTES];
 };
 
-/* Where the connection comes from that the core accepted last on this thread; "": it was taken by begin(). */
-static _Thread_local char accepted[ADDRESS_BYTES];
 /* Whose handshake begins on this thread. */
-static _Thread_local struct handshakes *beginning;
-
-/* --- who holds it --- */
-
-struct handshakes *handshakes_create(handshakes_fn *on_refused, void *context)
-{
-    if (on_refused == NULL) {
-        return NULL;
-    }
-    struct handshakes *handshakes = calloc(1, sizeof(*handshakes));
-    baton_assert(handshakes != NULL);
-    atomic_init(&handshakes->references, 1);
-    pthread_mutex_init(&handshakes->mutex, NULL);
-    handshakes->on_refused = on_refused;
-    handshakes->context = context;
-    return handshakes;
-}
-
-static void release(struct handshakes *handshakes)
-{
-    if (atomic_fetch_sub_explicit(&handshakes->references, 1, memory_order_acq_rel) == 1) {
-        pthread_mutex_destroy(&handshakes->mutex);
-        free(handshakes);
-    }
-}
-
-void handshakes_destroy(struct handshakes *handshakes)
-{
-    if (handshakes != NULL) {
-        pthread_mutex_lock(&handshakes->mutex);
-        handshakes->on_refused = NULL;
-        pthread_mutex_unlock(&handshakes->mutex);
-        release(handshakes);
-    }
-}
+static _Thread_local struct connections *beginning;
 
 static void report(const struct handshake *handshake)
 {
-    struct handshakes *owner = handshake->owner;
     struct rpc_refused refused = { .address = handshake->address,
                                    .name = handshake->name,
                                    .why = handshake->why };
-    pthread_mutex_lock(&owner->mutex);
-    if (owner->on_refused != NULL) {
-        owner->on_refused(&refused, owner->context);
-    }
-    pthread_mutex_unlock(&owner->mutex);
-}
-
-/* --- the core's socket mutator --- */
-
-enum { USAGE_SERVER_CONNECTION = 2 };
-
-struct mutated_socket {
-    int fd;
-    int usage;
-};
-
-struct mutator_methods {
-    bool (*mutate)(int fd, grpc_socket_mutator *mutator);
-    int (*compare)(grpc_socket_mutator *a, grpc_socket_mutator *b);
-    void (*destroy)(grpc_socket_mutator *mutator);
-    bool (*mutate_of_usage)(const struct mutated_socket *socket, grpc_socket_mutator *mutator);
-};
-
-struct grpc_socket_mutator {
-    const struct mutator_methods *methods;
-    gpr_refcount references;
-};
-
-static void write_address(const struct sockaddr *at, char out[ADDRESS_BYTES])
-{
-    char host[INET6_ADDRSTRLEN] = "";
-    if (at->sa_family == AF_INET) {
-        const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)at;
-        (void)inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
-        (void)snprintf(out, ADDRESS_BYTES, "ipv4:%s:%u", host, ntohs(v4->sin_port));
-        return;
-    }
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)at;
-    (void)inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
-    if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
-        (void)snprintf(out, ADDRESS_BYTES, "ipv4:%s:%u", host + strlen("::ffff:"),
-                       ntohs(v6->sin6_port));
-    } else {
-        (void)snprintf(out, ADDRESS_BYTES, "ipv6:[%s]:%u", host, ntohs(v6->sin6_port));
-    }
-}
-
-static bool note_socket(const struct mutated_socket *socket, grpc_socket_mutator *mutator)
-{
-    struct sockaddr_storage at = { .ss_family = AF_UNSPEC };
-    socklen_t size = sizeof(at);
-    (void)mutator;
-    accepted[0] = '\0';
-    if (socket->usage == USAGE_SERVER_CONNECTION &&
-        getpeername(socket->fd, (struct sockaddr *)&at, &size) == 0 &&
-        (at.ss_family == AF_INET || at.ss_family == AF_INET6)) {
-        write_address((const struct sockaddr *)&at, accepted);
-    }
-    return true; /* Else the core gives the listener up. */
-}
-
-static int compare(grpc_socket_mutator *a, grpc_socket_mutator *b)
-{
-    return a == b ? 0 : a < b ? -1 : 1;
-}
-
-static void keep(grpc_socket_mutator *mutator)
-{
-    (void)mutator; /* Ours is static. */
-}
-
-static const struct mutator_methods methods = { .compare = compare,
-                                                .destroy = keep,
-                                                .mutate_of_usage = note_socket };
-
-static struct grpc_socket_mutator mutator = { .methods = &methods, .references = { 1 } };
-
-static void *copy_arg(void *pointer)
-{
-    return pointer;
-}
-
-static void drop_arg(void *pointer)
-{
-    (void)pointer;
-}
-
-static int compare_arg(void *a, void *b)
-{
-    return compare(a, b);
+    connections_refused(handshake->owner, &refused);
 }
 
 /* --- OpenSSL --- */
@@ -259,8 +119,7 @@ static void on_new(void *parent, void *pointer, CRYPTO_EX_DATA *data, int index,
     baton_assert(handshake != NULL);
     handshake->owner = beginning; /* With its reference. */
     beginning = NULL;
-    memcpy(handshake->address, accepted, sizeof(handshake->address));
-    accepted[0] = '\0';
+    connections_take_address(handshake->address);
     (void)CRYPTO_set_ex_data(data, index, handshake);
     SSL_set_msg_callback(ssl, on_message);
     if (SSL_get_verify_callback(ssl) == NULL) {
@@ -280,7 +139,7 @@ static void on_free(void *parent, void *pointer, CRYPTO_EX_DATA *data, int index
         if (SSL_is_init_finished(parent) == 0) {
             report(handshake);
         }
-        release(handshake->owner);
+        connections_unref(handshake->owner);
         free(handshake);
     }
 }
@@ -292,27 +151,20 @@ static void register_index(void)
 
 /* --- what the server calls --- */
 
-grpc_arg handshakes_arg(void)
+bool rpc_sees_handshakes(void)
 {
-    static const grpc_arg_pointer_vtable arg_methods = { copy_arg, drop_arg, compare_arg };
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (strcmp(grpc_version_string(), KNOWN_CORE) != 0 ||
-        OpenSSL_version_num() >= FIRST_OTHER_OPENSSL) {
-        return (grpc_arg){ .key = NULL };
-    }
-    (void)pthread_once(&once, register_index);
-    return (grpc_arg){ .type = GRPC_ARG_POINTER,
-                       .key = (char *)(uintptr_t)GRPC_ARG_SOCKET_MUTATOR,
-                       .value.pointer = { &mutator, &arg_methods } };
+    return rpc_sees_connections() && OpenSSL_version_num() < FIRST_OTHER_OPENSSL;
 }
 
-void handshakes_begin(struct handshakes *handshakes)
+void handshakes_begin(struct connections *connections)
 {
-    if (handshakes != NULL && accepted[0] != '\0') {
-        if (beginning != NULL) {
-            release(beginning); /* The core made no SSL for it. */
-        }
-        atomic_fetch_add_explicit(&handshakes->references, 1, memory_order_relaxed);
-        beginning = handshakes;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (!rpc_sees_handshakes() || !connections_is_beginning(connections)) {
+        return;
     }
+    (void)pthread_once(&once, register_index);
+    if (beginning != NULL) {
+        connections_unref(beginning); /* The core made no SSL for it. */
+    }
+    beginning = connections_ref(connections);
 }

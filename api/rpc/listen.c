@@ -135,7 +135,7 @@ struct baton_status server_listen(struct rpc_server *server, size_t index,
     }
     grpc_server_credentials *credentials = NULL;
     if (listener->tls != NULL) {
-        st = tls_server_credentials(listener->tls, server->handshakes, &server->tls[index],
+        st = tls_server_credentials(listener->tls, server->connections, &server->tls[index],
                                     &credentials);
         if (!baton_ok(&st)) {
             return st;

@@ -100,11 +100,12 @@ struct rpc_listener {
     const struct rpc_tls *tls; /* Null: plain. */
 };
 
-/* A connection over TLS that ended before it was ready for calls.  Nothing of it is proved. */
+/* A connection that was one too many, or one over TLS that ended before it was ready for calls.  Nothing of it is proved. */
 struct rpc_refused {
     const char *address; /* As rpc_peer's. */
     const char *name;    /* What the certificate that was refused says of its holder; else "". */
     const char *why;     /* What is wrong with it; "": it just ended. */
+    bool is_limit;       /* One too many of its address. */
 };
 
 /* Zero members mean the default in brackets. */
@@ -134,6 +135,8 @@ struct rpc_server_options {
     size_t message_bytes_max;            /* [BATON_MESSAGE_BYTES_MAX] */
     size_t send_queue_bytes_max;  /* Per call, sent but not yet taken by the network.  [4 MiB] */
     size_t send_queues_bytes_max; /* Of all calls: beyond it who waits longest is cut.  [256 MiB] */
+    /* Open TCP connections of one IPv4 address or IPv6 /64; more are ended before a handshake.  [not bounded] */
+    uint32_t connections_per_address_max;
     uint64_t handshake_ns; /* From a connection to HTTP/2's settings; else it is ended.  [20 s] */
     uint64_t connection_idle_ns;      /* Connections without a call are ended.  [never] */
     uint64_t keepalive_ns;            /* Silence after which a peer is probed.  [20 s] */
@@ -143,6 +146,14 @@ struct rpc_server_options {
     uint64_t connection_age_grace_ns; /* [never; 30 s] */
     bool no_reflection;               /* Default: v1 and v1alpha are served. */
 };
+
+/* Whether connections_per_address_max holds with this version of gRPC, and whether on_refused is told of handshakes with it and
+ * this version of OpenSSL: connections.h and handshakes.h have why. */
+bool rpc_sees_connections(void);
+bool rpc_sees_handshakes(void);
+
+/* Logs one, a second at most, whatever their number. */
+void rpc_refused_log(const struct rpc_refused *refused, const char *component);
 
 /* Binds all listeners; nothing is accepted before rpc_server_start().  A taken port gives
  * FAILED_PRECONDITION IN_USE with what to do. */

@@ -4,7 +4,7 @@
 
 #include "api/base/clock.h"
 #include "api/base/log.h"
-#include "api/rpc/handshakes.h"
+#include "api/rpc/connections.h"
 #include "api/rpc/server.h"
 
 /* Calls that each loop has ready for the core to fill. */
@@ -37,7 +37,8 @@ static void fill_defaults(struct rpc_server_options *options)
     }
 }
 
-static grpc_server *create_core(const struct rpc_server_options *options)
+static grpc_server *create_core(const struct rpc_server_options *options,
+                                struct connections *connections)
 {
     int ping_min_ms = rpc_ms(options->client_ping_min_ns, BATON_NS_PER_S);
     grpc_arg args[16];
@@ -66,10 +67,8 @@ static grpc_server *create_core(const struct rpc_server_options *options)
         args[count++] = rpc_arg(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
                                 rpc_ms(options->connection_age_grace_ns, 30 * BATON_NS_PER_S));
     }
-    if (options->on_refused != NULL) {
-        args[count] = handshakes_arg();
-        count += args[count].key != NULL;
-    }
+    args[count] = connections_arg(connections);
+    count += args[count].key != NULL;
     grpc_channel_args channel_args = { .num_args = count, .args = args };
     return grpc_server_create(&channel_args, NULL);
 }
@@ -188,8 +187,8 @@ struct baton_status rpc_server_create(const struct rpc_server_options *options,
     server->shutdown_tag.run = on_shut_down;
     pthread_mutex_init(&server->mutex, NULL);
     init_condition(&server->changed);
-    server->handshakes = handshakes_create(options->on_refused, options->context);
-    server->core = create_core(&server->options);
+    server->connections = connections_create(&server->options);
+    server->core = create_core(&server->options, server->connections);
     for (uint32_t i = 0; i < server->options.threads; i++) {
         rpc_loop_init(&server->loops[i]);
         grpc_server_register_completion_queue(server->core, server->loops[i].queue, NULL);
@@ -324,7 +323,7 @@ static void stop_unstarted(struct rpc_server *server)
 static void free_parts(struct rpc_server *server)
 {
     health_destroy(server->health);
-    handshakes_destroy(server->handshakes);
+    connections_end(server->connections);
     for (size_t i = 0; i < SERVER_LISTENERS_MAX; i++) {
         tls_files_destroy(server->tls[i]);
     }

@@ -19,7 +19,7 @@
 #include "api/rpc/methods.h"
 #include "api/rpc/rpc.h"
 
-struct handshakes;
+struct connections;
 struct health_table;
 struct tls_files;
 
@@ -40,7 +40,7 @@ struct rpc_server {
     struct route_state *routes; /* Sorted by method name. */
     size_t routes_count;
     struct health_table *health;
-    struct handshakes *handshakes; /* Null: nobody wants to hear of them. */
+    struct connections *connections;
     struct tls_files *tls[SERVER_LISTENERS_MAX];
     uint16_t ports[SERVER_LISTENERS_MAX];
     bool is_started;
@@ -131,9 +131,9 @@ BATON_MUST_USE struct baton_status server_listen(struct rpc_server *server, size
 
 /* --- tls.c --- */
 
-/* Credentials of a listener that follow its files; '*files' lives as long as the server.  Null handshakes are fine. */
+/* Credentials of a listener that follow its files; '*files' lives as long as the server. */
 BATON_MUST_USE struct baton_status tls_server_credentials(const struct rpc_tls *tls,
-                                                          struct handshakes *handshakes,
+                                                          struct connections *connections,
                                                           struct tls_files **files,
                                                           grpc_server_credentials **out);
 void tls_files_destroy(struct tls_files *files);

@@ -19,7 +19,7 @@ struct tls_files {
     pthread_mutex_t mutex; /* Handshakes come from several threads of the core. */
     char path[TLS_FILES][TLS_PATH_BYTES];
     struct baton_file_mark marks[TLS_FILES];
-    struct handshakes *handshakes; /* Of the server; null: they are not watched. */
+    struct connections *connections; /* Of the server. */
 };
 
 /* A file as text; 'out' is to be freed. */
@@ -104,7 +104,7 @@ static grpc_ssl_certificate_config_reload_status on_handshake(
 {
     struct tls_files *files = user_data;
     grpc_ssl_certificate_config_reload_status answer = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
-    handshakes_begin(files->handshakes);
+    handshakes_begin(files->connections);
     pthread_mutex_lock(&files->mutex);
     if (has_changed(files)) {
         struct baton_status st = load(files, config);
@@ -160,7 +160,8 @@ static struct baton_status try_files(const struct tls_files *files)
     return st;
 }
 
-struct baton_status tls_server_credentials(const struct rpc_tls *tls, struct handshakes *handshakes,
+struct baton_status tls_server_credentials(const struct rpc_tls *tls,
+                                           struct connections *connections,
                                            struct tls_files **out_files,
                                            grpc_server_credentials **out)
 {
@@ -171,7 +172,7 @@ struct baton_status tls_server_credentials(const struct rpc_tls *tls, struct han
     struct tls_files *files = calloc(1, sizeof(*files));
     baton_assert(files != NULL);
     pthread_mutex_init(&files->mutex, NULL);
-    files->handshakes = handshakes;
+    files->connections = connections;
     *out_files = files; /* Freed with the server, also after a failure here. */
     st = set_paths(files, tls);
     if (baton_ok(&st)) {

@@ -109,9 +109,11 @@ static const cyaml_schema_field_t rates_fields[] = {
     CYAML_FIELD_STRING_PTR(key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,                          \
                            struct controller_connections, member, 1, 32)
 
-static const cyaml_schema_field_t connections_fields[] = { CONNECTIONS("handshake", handshake),
-                                                           CONNECTIONS("idle", idle),
-                                                           CYAML_FIELD_END };
+static const cyaml_schema_field_t connections_fields[] = {
+    CONNECTIONS("handshake", handshake), CONNECTIONS("idle", idle),
+    CYAML_FIELD_UINT("perAddress", CYAML_FLAG_OPTIONAL, struct controller_connections, per_address),
+    CYAML_FIELD_END
+};
 
 static const cyaml_schema_field_t metrics_fields[] = {
     CYAML_FIELD_STRING_PTR("listen", CYAML_FLAG_POINTER, struct controller_metrics, listen, 1, 80),

@@ -14,7 +14,7 @@
  *     clientCa: ca.crt              given: clients must show a certificate signed by it
  *   insecure: false                 true: other machines may do everything without a certificate
  *   rates: {viewer: {calls: 500, burst: 1000, streams: 1024}, ...}   of one identity in one role; deploy/docs/security.md
- *   connections: {handshake: 20s, idle: 30m}   when they are ended
+ *   connections: {handshake: 20s, idle: 30m, perAddress: 1024}   when they are ended, how many of one address
  *   metrics: {listen: 127.0.0.1:9470}   where Prometheus asks; absent: nowhere
  *   audit: {file: ..., rotate: 16MiB, keep: 4}   who changed what; default beside a sqlite: store
  *   access:                         who may do what; deploy/docs/security.md
@@ -91,6 +91,7 @@ struct controller_metrics {
 struct controller_connections {
     char *handshake;
     char *idle;
+    uint32_t per_address; /* 0: not given. */
 };
 
 struct controller_leadership {
@@ -142,9 +143,9 @@ BATON_MUST_USE struct baton_status controller_config_audit(const struct controll
 /* How often identities may call; members of 0 were not given.  'config' may be null. */
 BATON_MUST_USE struct baton_status controller_config_rates(const struct controller_config *config,
                                                            struct rates_options *out);
-/* When connections are ended.  'config' may be null. */
+/* When connections are ended, and how many one address may have.  'config' may be null. */
 BATON_MUST_USE struct baton_status controller_config_connections(
-    const struct controller_config *config, uint64_t *handshake_ns, uint64_t *idle_ns);
+    const struct controller_config *config, struct connection_limits *out);
 /* The times of leadership, checked against each other, and the address that the others are told:
  * 'advertise' (of the command line) where it is not null.  'config' may be null. */
 BATON_MUST_USE struct baton_status controller_config_leadership(

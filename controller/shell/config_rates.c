@@ -8,6 +8,8 @@
 #define HANDSHAKE_NS_MIN (100 * BATON_NS_PER_MS)
 #define IDLE_NS_MIN      BATON_NS_PER_S
 
+enum { PER_ADDRESS = 1024 };
+
 static struct baton_status check_rate(enum role role, const struct rate *rate)
 {
     if (rate->calls > RATES_CALLS_MAX || rate->burst > RATES_CALLS_MAX ||
@@ -36,19 +38,20 @@ struct baton_status controller_config_rates(const struct controller_config *conf
 }
 
 struct baton_status controller_config_connections(const struct controller_config *config,
-                                                  uint64_t *handshake_ns, uint64_t *idle_ns)
+                                                  struct connection_limits *out)
 {
     static const struct controller_connections none = { 0 };
     const struct controller_connections *given =
         config != NULL && config->connections != NULL ? config->connections : &none;
     struct baton_status st = baton_config_duration("connections.handshake", given->handshake,
-                                                   HANDSHAKE_NS, handshake_ns);
+                                                   HANDSHAKE_NS, &out->handshake_ns);
     if (baton_ok(&st)) {
-        st = baton_config_duration("connections.idle", given->idle, IDLE_NS, idle_ns);
+        st = baton_config_duration("connections.idle", given->idle, IDLE_NS, &out->idle_ns);
     }
-    if (baton_ok(&st) && (*handshake_ns < HANDSHAKE_NS_MIN || *idle_ns < IDLE_NS_MIN)) {
+    if (baton_ok(&st) && (out->handshake_ns < HANDSHAKE_NS_MIN || out->idle_ns < IDLE_NS_MIN)) {
         st = baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
                                "connections: handshake is at least 100 ms, idle at least 1 s");
     }
+    out->per_address_max = given->per_address != 0 ? given->per_address : PER_ADDRESS;
     return st;
 }

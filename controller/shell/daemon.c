@@ -375,6 +375,8 @@ static struct baton_status create_server(struct daemon *daemon)
                                           .authorize = service_authorize,
                                           .handshake_ns = daemon->options.connections.handshake_ns,
                                           .connection_idle_ns = daemon->options.connections.idle_ns,
+                                          .connections_per_address_max =
+                                              daemon->options.connections.per_address_max,
                                           .listeners = daemon->options.listeners,
                                           .listeners_count = daemon->options.listeners_count,
                                           .calls_max = CALLS_MAX,

@@ -90,12 +90,6 @@ struct past_change {
 
 enum { DAEMON_PAST_CHANGES = 4096, DAEMON_MAILBOX = 8192 };
 
-/* Of the server's connections. */
-struct connection_limits {
-    uint64_t handshake_ns; /* To be ready for calls. */
-    uint64_t idle_ns;      /* Without a call. */
-};
-
 struct daemon_options {
     const char *store_address;
     const struct rpc_listener *listeners;

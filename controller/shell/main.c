@@ -293,8 +293,7 @@ static struct baton_status read_settings(const struct arguments *arguments,
         st = controller_config_rates(config, &out->rates);
     }
     if (baton_ok(&st)) {
-        st = controller_config_connections(config, &out->connections.handshake_ns,
-                                           &out->connections.idle_ns);
+        st = controller_config_connections(config, &out->connections);
     }
     if (baton_ok(&st)) {
         st = controller_config_audit(config, arguments->store, out->audit_file,

@@ -29,6 +29,13 @@ struct rates_options {
     struct rate roles[ROLES_COUNT];
 };
 
+/* Of the server's connections. */
+struct connection_limits {
+    uint64_t handshake_ns;    /* To be ready for calls. */
+    uint64_t idle_ns;         /* Without a call. */
+    uint32_t per_address_max; /* 0: not bounded. */
+};
+
 struct rates;
 
 /* Null options: the defaults. */

@@ -21,12 +21,13 @@ WATCH = "/baton.v1.Models/Watch"
 LIMIT = 1 << 20  # Bytes of one message.
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS, GOAWAY = 4, 7
+PER_ADDRESS, CROWD = 64, "127.0.0.3"
 
 
 class ModestFleet(SecureFleet):
     SETTINGS = {
         "rates": {"viewer": {"calls": 20, "burst": 100, "streams": 3}},
-        "connections": {"handshake": "2s", "idle": "2s"},
+        "connections": {"handshake": "2s", "idle": "2s", "perAddress": PER_ADDRESS},
     }
 
 
@@ -121,6 +122,20 @@ class Abuse(unittest.TestCase):
         connection = context.wrap_socket(self.plain(), server_hostname="localhost")
         self.addCleanup(connection.close)
         return connection
+
+    def test_an_address_with_too_many_connections_is_refused_and_no_other(self):
+        def crowd():
+            connections = [socket.create_connection(("127.0.0.1", self.fleet.port), timeout=60, source_address=(CROWD, 0)) for _ in range(2 * PER_ADDRESS)]
+            self.assertEqual(0, self.fleet.run("get", "models")[0], "another address suffers")
+            for connection in connections:
+                connection.close()
+            return self.fleet.audit(f"address/{CROWD}", "--refused")
+
+        entry = wait_until("it is on record", crowd)[-1]
+        self.assertEqual(("RESOURCE_EXHAUSTED", "handshake"), (entry["outcome"], entry["method"]))
+        self.assertIn(f"its address has {PER_ADDRESS} connections here", entry["message"])
+        self.assertIn("connections.perAddress", entry["message"])
+        self.assertIn("a connection was refused", self.fleet.controller.log.read_text())
 
     @staticmethod
     def read_to_end(connection):

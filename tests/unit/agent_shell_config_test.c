@@ -159,6 +159,10 @@ Test(agent_shell_config, may_follow_without_engines)
     cr_assert_eq(config->core.groups[0].engines_count, 0);
     cr_assert_str_eq(config->listen, "127.0.0.1:7");
     cr_assert_str_eq(config->listen_client_ca, "/a");
+    cr_assert_eq(config->listen_connections_max, 256);
+    shell_config_destroy(config);
+    config = load_good(HEAD "listen: 127.0.0.1:7\nlistenConnections: 3\n" GROUP(ENGINE));
+    cr_assert_eq(config->listen_connections_max, 3);
     shell_config_destroy(config);
 }
 

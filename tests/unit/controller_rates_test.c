@@ -129,18 +129,18 @@ Test(controller_rates, the_file_says_and_leaves_the_rest)
 {
     struct controller_config *config = NULL;
     struct rates_options options;
-    uint64_t handshake_ns = 0;
-    uint64_t idle_ns = 0;
+    struct connection_limits limits = { 0 };
     struct baton_status st = load("rates: {viewer: {calls: 5}, agent: {calls: 9, streams: 4}}\n"
-                                  "connections: {handshake: 2s}\n",
+                                  "connections: {handshake: 2s, perAddress: 7}\n",
                                   &config);
     cr_assert(baton_ok(&st), "%s", st.message);
     st = controller_config_rates(config, &options);
     cr_assert(baton_ok(&st), "%s", st.message);
-    st = controller_config_connections(config, &handshake_ns, &idle_ns);
+    st = controller_config_connections(config, &limits);
     cr_assert(baton_ok(&st), "%s", st.message);
-    cr_assert_eq(handshake_ns, 2 * BATON_NS_PER_S);
-    cr_assert_eq(idle_ns, 1800 * BATON_NS_PER_S);
+    cr_assert_eq(limits.per_address_max, 7);
+    cr_assert_eq(limits.handshake_ns, 2 * BATON_NS_PER_S);
+    cr_assert_eq(limits.idle_ns, 1800 * BATON_NS_PER_S);
     struct rates *rates = rates_create(&options);
     cr_assert_eq(rates_of(rates, ROLE_VIEWER).calls, 5);
     cr_assert_eq(rates_of(rates, ROLE_VIEWER).burst, 1000);
@@ -155,14 +155,14 @@ Test(controller_rates, what_is_too_much_is_named)
 {
     struct controller_config *config = NULL;
     struct rates_options options;
-    uint64_t ns = 0;
+    struct connection_limits limits = { 0 };
     struct baton_status st =
         load("rates: {router: {calls: 1000001}}\nconnections: {idle: 10ms}\n", &config);
     cr_assert(baton_ok(&st), "%s", st.message);
     st = controller_config_rates(config, &options);
     cr_assert_eq(st.code, BATON_INVALID_ARGUMENT);
     cr_assert_not_null(strstr(st.message, "rates.router"), "%s", st.message);
-    st = controller_config_connections(config, &ns, &ns);
+    st = controller_config_connections(config, &limits);
     cr_assert_not_null(strstr(st.message, "connections: "), "%s", st.message);
     controller_config_free(config);
 }

@@ -1,5 +1,5 @@
 # Unit tests of api/rpc; each test starts a server of its own.
-foreach(module rpc rpc_stream rpc_health rpc_tls rpc_tokens rpc_alive rpc_leader)
+foreach(module rpc rpc_stream rpc_health rpc_tls rpc_tokens rpc_alive rpc_leader rpc_connections)
   baton_test(${module}_test
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/${module}_test.c ${CMAKE_CURRENT_LIST_DIR}/rpc_fixture.c
     LIBS baton_rpc)
