@@ -307,8 +307,9 @@ static struct baton_status nobody_serves(const struct etcd_client *client, struc
 {
     struct baton_status st = attempt->last;
     if (baton_ok(&st)) {
-        st = baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
-                               "etcd: no time left to ask");
+        st = baton_status_hint(baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
+                                                 "etcd: no time left to ask"),
+                               "etcd answers, but slowly: look at its disk's fsync times");
     } else if (st.code != BATON_FAILED_PRECONDITION || (client->once && attempt->away)) {
         st.code = BATON_UNAVAILABLE;
         st.reason = BATON_REASON_STORE_UNAVAILABLE;

@@ -220,9 +220,10 @@ static struct baton_status list(struct store_follower *f)
 
 static struct baton_status lags(const struct store_follower *f)
 {
-    return baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
-                             "etcd %s: the watch lags behind what a read of it sees",
-                             f->reader->address.endpoints[f->endpoint]);
+    return baton_status_hint(baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
+                                               "etcd %s: the watch lags behind what a read sees",
+                                               f->reader->address.endpoints[f->endpoint]),
+                             "another member is tried; is this one cut off or overloaded?");
 }
 
 /* Compares the copy with the store as a read sees it. */
@@ -376,6 +377,14 @@ static void set_stream(struct store_follower *f, struct etcd_stream *stream)
     pthread_mutex_unlock(&f->mutex);
 }
 
+static struct baton_status silent(const struct store_follower *f)
+{
+    return baton_status_hint(baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
+                                               "etcd %s does not begin the watch",
+                                               f->reader->address.endpoints[f->endpoint]),
+                             "another member is tried; is this one cut off or overloaded?");
+}
+
 /* Watches one member until that ends; says why. */
 static struct baton_status watch(struct store_follower *f)
 {
@@ -392,9 +401,7 @@ static struct baton_status watch(struct store_follower *f)
         if (created) {
             f->pause_ms = PAUSE_FIRST_MS;
         } else if (baton_ok(&st) && baton_clock_monotonic_ns() > created_ns) {
-            st = baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
-                                   "etcd %s does not begin the watch",
-                                   f->reader->address.endpoints[f->endpoint]);
+            st = silent(f);
         }
     }
     set_stream(f, NULL);

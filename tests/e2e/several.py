@@ -57,8 +57,9 @@ def make_etcd(directory):
 class Several(Fleet):
     """A fleet whose agents and batonctl are given the addresses of 'count' controllers, on an etcd of so many members."""
 
-    def __init__(self, groups, count=3, members=1, certify=None, **options):
-        """'certify': makes the certificates of etcd in a folder; without it etcd has none."""
+    def __init__(self, groups, count=3, members=1, certify=None, leadership="", **options):
+        """'certify': makes the certificates of etcd in a folder; without it etcd has none. 'leadership': what the controllers' files say of it."""
+        self.leadership = leadership
         self.addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
         self.controllers = []
         super().__init__(groups, **options)
@@ -75,7 +76,7 @@ class Several(Fleet):
         address = self.addresses[i]
         store = self.store_address()
         config = self.dir / f"controller{i}.yaml"
-        config.write_text(f"audit: {{file: {self.dir}/controller{i}.audit.jsonl}}\n")
+        config.write_text(f"audit: {{file: {self.dir}/controller{i}.audit.jsonl}}\nleadership: {{{self.leadership}}}\n")
         argv = [*self.controller_argv(), "--config", str(config), "--advertise", address]
         argv[argv.index("--listen") + 1] = address
         argv[argv.index("--store") + 1] = store
@@ -125,7 +126,9 @@ class Several(Fleet):
         return found[0] if len(found) == 1 else None
 
     def wait_leader(self, but=None):
-        return wait_until(lambda: f"a controller leads\n{self.tails()}", lambda: self.leader(but))
+        """'but': it was killed, stopped or cut off for good; one that is started again may lead again."""
+        leading = lambda: [c.name for c in self.controllers if self.leads(c)]
+        return wait_until(lambda: f"one controller leads{f', not {but.name}' if but else ''}: {leading()} do\n{self.tails()}", lambda: self.leader(but))
 
     def epochs(self):
         """Of all cores that were started, in the order of their start."""

@@ -6,6 +6,7 @@
 #include "controller/store/etcd_address.h"
 #include "controller/store/etcd_answer.h"
 #include "controller/store/etcd_batch.h"
+#include "controller/store/etcd_client.h"
 #include "controller/store/etcd_state.h"
 #include "controller/store/mirror.h"
 
@@ -33,6 +34,24 @@ Test(store_etcd, an_address_is_taken_apart)
     cr_assert_eq(address.cluster, 0);
     st = etcd_address_parse("http://etcd.example:2379?insecure=true", &address);
     cr_assert(baton_ok(&st));
+}
+
+/* An operation of many calls may have used up its time between two of them. */
+Test(store_etcd, a_call_without_time_says_what_to_look_at)
+{
+    struct etcd_address address;
+    struct etcd_client *client = NULL;
+    struct etcd_answer answer;
+    struct baton_status st = etcd_address_parse("http://127.0.0.1:1", &address);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    st = etcd_client_open(&address, &client);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    st =
+        etcd_client_call(client, "kv/range", ETCD_CALL_READ, (struct baton_bytes){ 0 }, 0, &answer);
+    cr_assert_eq(st.reason, BATON_REASON_STORE_UNAVAILABLE);
+    cr_assert(strstr(st.message, "no time left") != NULL && st.hint[0] != '\0', "%s", st.message);
+    etcd_answer_free(&answer);
+    etcd_client_close(client);
 }
 
 /* Each is refused by name, with a hint. */
