@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-enum { BATON_CUDA_MAJOR = 1, BATON_CUDA_NAME_BYTES = 128 };
+enum { BATON_CUDA_MAJOR = 1, BATON_CUDA_NAME_BYTES = 128, BATON_CUDA_HANDLE_BYTES = 64 };
 
 enum baton_cuda_result {
     BATON_CUDA_OK = 0,
@@ -50,6 +50,20 @@ struct baton_cuda_device {
     int32_t capability; /* 90: compute capability 9.0. */
     int32_t processors;
     char name[BATON_CUDA_NAME_BYTES];
+};
+
+/* Where memory lies.  'base' and 'bytes' are the whole allocation's, of device
+ * memory only. */
+enum baton_cuda_kind {
+    BATON_CUDA_PAGEABLE = 0, /* Host memory that CUDA does not know. */
+    BATON_CUDA_PINNED = 1,
+    BATON_CUDA_DEVICE = 2,
+};
+struct baton_cuda_place {
+    uint32_t kind; /* enum baton_cuda_kind. */
+    int32_t device;
+    void *base;
+    uint64_t bytes;
 };
 
 /* Digests.  A range is digested in chunks of 1 MiB from its first byte (the
@@ -173,6 +187,19 @@ struct baton_cuda {
     int (*delta_apply)(void *target, const struct baton_cuda_delta *delta,
                        const struct baton_cuda_changes *changes, uint64_t *refused, void *stream);
     int (*quantise)(const struct baton_cuda_quant *quant, void *stream);
+
+    /* Memory and events of other processes.  ipc_export(): 'base' is an
+   * allocation's, as locate() tells it; memory that cudaMalloc() did not give is
+   * refused.  ipc_open() does not take handles of this process; what it gives is
+   * the allocation's base, good until ipc_close() whatever the other process
+   * does.  ipc_event_create(): an event as the others, without times. */
+    int (*locate)(const void *memory, struct baton_cuda_place *out);
+    int (*ipc_export)(void *base, uint8_t handle[BATON_CUDA_HANDLE_BYTES]);
+    int (*ipc_open)(const uint8_t handle[BATON_CUDA_HANDLE_BYTES], void **out);
+    int (*ipc_close)(void *base);
+    int (*ipc_event_create)(void **out, uint8_t handle[BATON_CUDA_HANDLE_BYTES]);
+    int (*ipc_event_open)(const uint8_t handle[BATON_CUDA_HANDLE_BYTES], void **out);
+    int (*event_query)(void *event, int *busy);
 };
 
 static inline uint64_t baton_cuda_segments(uint64_t size)

@@ -164,6 +164,100 @@ static int fill(void *target, int byte, uint64_t bytes, void *stream)
     return answer(cudaMemsetAsync(target, byte, bytes, stream));
 }
 
+/* The runtime does not tell where an allocation begins; the driver does. */
+static int allocation_of(const void *memory, void **base, uint64_t *bytes)
+{
+    typedef int range_fn(unsigned long long *base, size_t *bytes, unsigned long long at);
+    enum cudaDriverEntryPointQueryResult found;
+    void *symbol = NULL;
+    range_fn *get_range = NULL;
+    unsigned long long first = 0;
+    size_t size = 0;
+    cudaError_t error = cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &symbol, 12000,
+                                                         cudaEnableDefault, &found);
+    if (error != cudaSuccess || found != cudaDriverEntryPointSuccess) {
+        return error != cudaSuccess ? answer(error) : (int)cudaErrorSymbolNotFound;
+    }
+    memcpy(&get_range, &symbol, sizeof(get_range));
+    if (get_range(&first, &size, (unsigned long long)(uintptr_t)memory) != 0) {
+        return (int)cudaErrorInvalidDevicePointer;
+    }
+    *base = (void *)(uintptr_t)first;
+    *bytes = size;
+    return BATON_CUDA_OK;
+}
+
+static int locate(const void *memory, struct baton_cuda_place *out)
+{
+    struct cudaPointerAttributes attributes;
+    cudaError_t error = cudaPointerGetAttributes(&attributes, memory);
+    if (error != cudaSuccess) {
+        return answer(error);
+    }
+    *out = (struct baton_cuda_place){ .kind = BATON_CUDA_PAGEABLE, .device = -1 };
+    if (attributes.type == cudaMemoryTypeHost) {
+        out->kind = BATON_CUDA_PINNED;
+    } else if (attributes.type == cudaMemoryTypeDevice) {
+        out->kind = BATON_CUDA_DEVICE;
+        out->device = attributes.device;
+        return allocation_of(memory, &out->base, &out->bytes);
+    } else if (attributes.type == cudaMemoryTypeManaged) {
+        return BATON_CUDA_E_INVALID;
+    }
+    return BATON_CUDA_OK;
+}
+
+_Static_assert(sizeof(cudaIpcMemHandle_t) == BATON_CUDA_HANDLE_BYTES, "handle of memory");
+_Static_assert(sizeof(cudaIpcEventHandle_t) == BATON_CUDA_HANDLE_BYTES, "handle of an event");
+
+static int ipc_export(void *base, uint8_t handle[BATON_CUDA_HANDLE_BYTES])
+{
+    return answer(cudaIpcGetMemHandle((cudaIpcMemHandle_t *)(void *)handle, base));
+}
+
+static int ipc_open(const uint8_t handle[BATON_CUDA_HANDLE_BYTES], void **out)
+{
+    cudaIpcMemHandle_t copy_of_it;
+    memcpy(&copy_of_it, handle, sizeof(copy_of_it));
+    return answer(cudaIpcOpenMemHandle(out, copy_of_it, cudaIpcMemLazyEnablePeerAccess));
+}
+
+static int ipc_close(void *base)
+{
+    return answer(cudaIpcCloseMemHandle(base));
+}
+
+static int ipc_event_create(void **out, uint8_t handle[BATON_CUDA_HANDLE_BYTES])
+{
+    cudaEvent_t event = NULL;
+    cudaError_t error =
+        cudaEventCreateWithFlags(&event, cudaEventInterprocess | cudaEventDisableTiming);
+    if (error == cudaSuccess) {
+        error = cudaIpcGetEventHandle((cudaIpcEventHandle_t *)(void *)handle, event);
+    }
+    if (error != cudaSuccess && event != NULL) {
+        (void)cudaEventDestroy(event);
+        event = NULL;
+    }
+    *out = event;
+    return answer(error);
+}
+
+static int ipc_event_open(const uint8_t handle[BATON_CUDA_HANDLE_BYTES], void **out)
+{
+    cudaIpcEventHandle_t copy_of_it;
+    memcpy(&copy_of_it, handle, sizeof(copy_of_it));
+    return answer(cudaIpcOpenEventHandle((cudaEvent_t *)out, copy_of_it));
+}
+
+static int event_query(void *event, int *busy)
+{
+    cudaError_t error = cudaEventQuery(event);
+    int result = answer(error);
+    *busy = error == cudaErrorNotReady;
+    return *busy ? BATON_CUDA_OK : result;
+}
+
 static const struct baton_cuda table = {
     .size = sizeof(table),
     .major = BATON_CUDA_MAJOR,
@@ -195,6 +289,13 @@ static const struct baton_cuda table = {
     .delta_compact = kernel_delta_compact,
     .delta_apply = kernel_delta_apply,
     .quantise = kernel_quantise,
+    .locate = locate,
+    .ipc_export = ipc_export,
+    .ipc_open = ipc_open,
+    .ipc_close = ipc_close,
+    .ipc_event_create = ipc_event_create,
+    .ipc_event_open = ipc_event_open,
+    .event_query = event_query,
 };
 
 __attribute__((visibility("default"))) const struct baton_cuda *baton_cuda_plugin_v1(void);
