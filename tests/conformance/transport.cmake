@@ -20,6 +20,8 @@ if(NOT BATON_FUZZ)
   transport_conformance_row(memory memory "{}")
   transport_conformance_row(file file ${file_config})
   transport_conformance_row(shared_object $<TARGET_FILE:baton_file_plugin> ${file_config})
+  transport_conformance_row(ipc $<TARGET_FILE:baton_ipc> "{}")
+  add_dependencies(transport_conformance baton_ipc)
   transport_conformance_row(hook_memory $<TARGET_FILE:transport_fault_hook>
     "{\"backend\":\"memory\",\"config\":{}}")
   transport_conformance_row(hook_file $<TARGET_FILE:transport_fault_hook>

@@ -21,6 +21,7 @@ TRANSPORT = "transport"
 DELTA = "transport/delta"
 QUANT = "transport/quant"
 CUDA = "transport/cuda"
+IPC = "transport/ipc"
 CAPABILITY = "transport/capability"
 P2P = "transport/p2p"
 
@@ -40,6 +41,8 @@ MAY_INCLUDE = {
     QUANT: [],
     # Boxes are made from a plan's copies.
     CUDA: [BASE, MODEL, LAYOUT],
+    # Plug-ins: nothing of Baton includes them.
+    IPC: [BASE, TRANSPORT, CUDA],
     LAYOUT_FILE: [BASE, CONFIG, MODEL, LAYOUT],
     CAPABILITY: [BASE, MODEL],
     P2P: [BASE, MODEL, TRANSPORT, CAPABILITY],

@@ -12,3 +12,16 @@ if(TARGET cuda_open_test)
     add_dependencies(cuda_open_test baton_cuda)
   endif()
 endif()
+
+# Backend "ipc", between processes.
+baton_test(ipc_test
+  SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/unit/ipc_test.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/checkpoint_maker.c
+  LIBS baton_transport)
+if(TARGET ipc_test)
+  target_compile_definitions(ipc_test PRIVATE BATON_IPC_PLUGIN="$<TARGET_FILE:baton_ipc>")
+  add_dependencies(ipc_test baton_ipc)
+  if(TARGET baton_cuda)
+    target_compile_definitions(ipc_test PRIVATE BATON_CUDA_PLUGIN="$<TARGET_FILE:baton_cuda>")
+    add_dependencies(ipc_test baton_cuda)
+  endif()
+endif()
