@@ -24,7 +24,9 @@ struct worker {
     struct run *run;
     unsigned number;
     pthread_t thread;
-    size_t item; /* Of the last chunk taken; chunks only rise. */
+    uint64_t ahead; /* The chunk that this worker has taken, to be moved after the present one; */
+    size_t ahead_item; /* its item: chunks only rise; */
+    bool ends;         /* there is none. */
     struct origin_reader *readers[JOB_ORIGINS_MAX];
     size_t out; /* Which file 'out_fd' is. */
     int out_fd;
@@ -145,6 +147,17 @@ static struct baton_status pull_chunk(struct origin_reader *reader, uint64_t chu
     }
 }
 
+/* Tells the supplier what it will be asked for next, unless it may be here already. */
+static void expect_ahead(const struct worker *worker, struct origin_reader *reader, size_t origin)
+{
+    const struct job *job = worker->run->job;
+    bool comes = !worker->ends && job->items[worker->ahead_item].origin == origin &&
+                 !is_noted(&job->chunks[worker->ahead]);
+    if (comes) {
+        origin_expect(reader, worker->ahead);
+    }
+}
+
 /* One pass: the chunk is digested and written while it is in the cache.  The ledger's entry is
  * written after the bytes that it vouches for. */
 static struct baton_status move_chunk(struct worker *worker, const struct job_item *item,
@@ -156,6 +169,9 @@ static struct baton_status move_chunk(struct worker *worker, const struct job_it
     uint64_t offset = (chunk - item->chunks_first) * BATON_CHUNK_BYTES;
     bool pulls = job->origins[item->origin].supplier != NULL;
     struct baton_status st = use_reader(worker, item->origin, &reader);
+    if (baton_ok(&st) && pulls) {
+        expect_ahead(worker, reader, item->origin);
+    }
     if (baton_ok(&st)) {
         st = pulls ? pull_chunk(reader, chunk, size, &job->chunks_expected[chunk], &data)
                    : origin_read(reader, &item->place, offset, size, &data);
@@ -210,33 +226,42 @@ static struct baton_status do_chunk(struct worker *worker, struct job_item *item
     return st;
 }
 
-/* The item of a chunk; searches forward from the last one. */
-static struct job_item *find_item(struct worker *worker, uint64_t chunk)
+/* Takes the next chunk that is to be moved; its item is searched for forward from the last one. */
+static void take(struct worker *worker)
 {
-    struct job_item *items = worker->run->job->items;
-    while (chunk >= items[worker->item].chunks_first + items[worker->item].chunks_count) {
-        worker->item++;
+    struct run *run = worker->run;
+    struct job_item *items = run->job->items;
+    for (;;) {
+        uint64_t chunk = atomic_fetch_add(&run->next, 1);
+        if (chunk >= run->chunks_end) {
+            worker->ends = true;
+            return;
+        }
+        while (chunk >=
+               items[worker->ahead_item].chunks_first + items[worker->ahead_item].chunks_count) {
+            worker->ahead_item++;
+        }
+        const struct job_item *item = &items[worker->ahead_item];
+        if (!item->skip && atomic_load(&item->chunks_left) > 0) {
+            worker->ahead = chunk;
+            return;
+        }
     }
-    return &items[worker->item];
 }
 
 static void *work(void *argument)
 {
     struct worker *worker = argument;
     struct run *run = worker->run;
-    while (!atomic_load(&run->stop)) {
+    take(worker);
+    while (!worker->ends && !atomic_load(&run->stop)) {
         if (atomic_load(&run->job->progress->cancel)) {
             fail(run, baton_status_make(BATON_CANCELLED, BATON_REASON_NONE, "landing: cancelled"));
             break;
         }
-        uint64_t chunk = atomic_fetch_add(&run->next, 1);
-        if (chunk >= run->chunks_end) {
-            break;
-        }
-        struct job_item *item = find_item(worker, chunk);
-        if (item->skip || atomic_load(&item->chunks_left) == 0) {
-            continue;
-        }
+        uint64_t chunk = worker->ahead;
+        struct job_item *item = &run->job->items[worker->ahead_item];
+        take(worker);
         struct baton_status st = do_chunk(worker, item, chunk);
         if (!baton_ok(&st)) {
             fail(run, st);
@@ -275,7 +300,8 @@ static void run_workers(struct run *run, uint32_t count, size_t first_item)
     struct worker workers[64];
     bool started[64] = { false };
     for (uint32_t i = 0; i < count; i++) {
-        workers[i] = (struct worker){ .run = run, .number = i, .item = first_item, .out_fd = -1 };
+        workers[i] =
+            (struct worker){ .run = run, .number = i, .ahead_item = first_item, .out_fd = -1 };
         started[i] = i > 0 && pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0;
     }
     work(&workers[0]);

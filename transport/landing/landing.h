@@ -156,6 +156,9 @@ struct landing_supplier {
     void *context;
     struct baton_status (*open)(void *context, unsigned worker, void **out_reader);
     void (*close)(void *reader);
+    /* The chunk that will be read after the next one: it may be asked for before it is read, so that nobody waits for
+     * the way there and back. */
+    void (*expect)(void *reader, uint64_t chunk);
     /* Blocks, with a deadline of its own.  A failure ends the landing; UNAVAILABLE: it may go on later. */
     struct baton_status (*read)(void *reader, uint64_t chunk, uint8_t *out, size_t size);
     /* What read() gave last was not that chunk: it must not come from the same place again. */

@@ -121,6 +121,11 @@ struct baton_status origin_read(struct origin_reader *reader, const struct origi
     return st;
 }
 
+void origin_expect(struct origin_reader *reader, uint64_t chunk)
+{
+    reader->origin.supplier->expect(reader->supply, chunk);
+}
+
 struct baton_status origin_pull(struct origin_reader *reader, uint64_t chunk, size_t size,
                                 const uint8_t **out)
 {

@@ -35,7 +35,8 @@ BATON_MUST_USE struct baton_status origin_read(struct origin_reader *reader,
                                                const struct origin_place *place, uint64_t offset,
                                                size_t size, const uint8_t **out);
 
-/* Of a supplier: a chunk by its number; and that it was not that chunk. */
+/* Of a supplier: which chunk follows the next one; a chunk by its number; and that it was not that chunk. */
+void origin_expect(struct origin_reader *reader, uint64_t chunk);
 BATON_MUST_USE struct baton_status origin_pull(struct origin_reader *reader, uint64_t chunk,
                                                size_t size, const uint8_t **out);
 void origin_reject(struct origin_reader *reader, uint64_t chunk);

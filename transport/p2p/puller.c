@@ -14,7 +14,7 @@ enum {
     PATIENCE_S = 15,
     REFUSALS_MAX = 3, /* Then it is not asked again. */
     STALL_S = 10,
-    WAIT_MS = 1000,
+    BODY_WAIT_MS = 1000,
     RETRY_MS = 250,
     RETRY_MAX_MS = 4000,
     PAUSE_MS = 20
@@ -191,7 +191,7 @@ static bool may_come(struct puller *puller, const struct frame_answer *answer, u
 static struct baton_status fetch_body(struct feed *feed, enum frame_verb verb, uint64_t limit,
                                       struct baton_bytes *out)
 {
-    struct frame_request request = { verb, WAIT_MS, 0 };
+    struct frame_request request = { verb, BODY_WAIT_MS, 0 };
     struct frame_answer answer;
     struct baton_status st = feed_ask(feed, &request, &answer);
     if (!baton_ok(&st)) {
@@ -305,32 +305,25 @@ static struct baton_status open_feed(void *context, unsigned worker, void **out)
     baton_assert(feed != NULL);
     feed->puller = context;
     feed->worker = worker;
+    feed->ahead = FEED_NONE;
+    feed->asked = FEED_NONE;
+    feed->held_chunk = FEED_NONE;
     *out = feed;
     return baton_status_ok();
 }
 
 static void close_feed(void *reader)
 {
-    feed_hang_up(reader);
-    free(reader);
+    struct feed *feed = reader;
+    feed_hang_up(feed);
+    free(feed->held);
+    free(feed);
 }
 
-/* One try at one peer. */
-static struct baton_status try_chunk(struct feed *feed, uint64_t chunk, uint8_t *out, size_t size,
-                                     struct frame_answer *answer)
+static void expect_chunk(void *reader, uint64_t chunk)
 {
-    struct frame_request request = { FRAME_CHUNK, WAIT_MS, chunk };
-    struct baton_status st = feed_ask(feed, &request, answer);
-    if (baton_ok(&st) && answer->number != size) {
-        answer->code = FRAME_FAILED;
-        return baton_status_make(BATON_DATA_LOSS, BATON_REASON_TRUNCATED,
-                                 "a chunk of another size");
-    }
-    if (baton_ok(&st)) {
-        st = feed_read(feed, out, size);
-        answer->code = baton_ok(&st) ? FRAME_OK : FRAME_FAILED;
-    }
-    return st;
+    struct feed *feed = reader;
+    feed->ahead = chunk;
 }
 
 static struct baton_status read_chunk(void *reader, uint64_t chunk, uint8_t *out, size_t size)
@@ -343,7 +336,7 @@ static struct baton_status read_chunk(void *reader, uint64_t chunk, uint8_t *out
         struct baton_status st = use(feed, from);
         uint64_t asked_ns = baton_clock_monotonic_ns();
         while (baton_ok(&st)) {
-            st = try_chunk(feed, chunk, out, size, &answer);
+            st = feed_chunk(feed, chunk, (struct puller_room){ out, size }, &answer);
             if (baton_ok(&st)) {
                 note_gift(puller, feed->peer, size);
                 return st;
@@ -374,7 +367,8 @@ static void reject_chunk(void *reader, uint64_t chunk)
 
 struct landing_supplier puller_supplier(struct puller *puller)
 {
-    return (struct landing_supplier){ puller, open_feed, close_feed, read_chunk, reject_chunk };
+    return (struct landing_supplier){ puller,       open_feed,  close_feed,
+                                      expect_chunk, read_chunk, reject_chunk };
 }
 
 /* --- life --- */

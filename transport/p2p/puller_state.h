@@ -28,6 +28,8 @@ struct puller {
     uint64_t gave_ns;                            /* Likewise: when anybody gave something last. */
 };
 
+#define FEED_NONE UINT64_MAX
+
 /* A connection to one peer at a time. */
 struct feed {
     struct puller *puller;
@@ -35,6 +37,17 @@ struct feed {
     struct channel *channel; /* Null: none. */
     uint32_t peer;           /* Of 'channel'. */
     bool whole;              /* It said so. */
+    uint64_t ahead;          /* The chunk to be asked for behind the next one, or FEED_NONE. */
+    uint64_t asked;          /* The chunk that was asked for and not read, or FEED_NONE. */
+    uint64_t held_chunk;     /* The chunk in 'held', or FEED_NONE. */
+    uint8_t *held;           /* One chunk's room; made when needed. */
+    size_t held_size;
+};
+
+/* Where a chunk goes. */
+struct puller_room {
+    uint8_t *data;
+    size_t size; /* The chunk's. */
 };
 
 /* Connects and says hello. */
@@ -44,6 +57,9 @@ void feed_hang_up(struct feed *feed);
  * for NOT_YET with the connection still good ('*out' says which). */
 BATON_MUST_USE struct baton_status feed_ask(struct feed *feed, const struct frame_request *request,
                                             struct frame_answer *out);
+/* A chunk, which may have been asked for before; asks for the one ahead meanwhile.  'out' as feed_ask(). */
+BATON_MUST_USE struct baton_status feed_chunk(struct feed *feed, uint64_t chunk,
+                                              struct puller_room room, struct frame_answer *out);
 /* The body of an answer. */
 BATON_MUST_USE struct baton_status feed_read(struct feed *feed, void *out, size_t size);
 
