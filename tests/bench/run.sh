@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints figures, one JSON object a line: name, value, unit, anchor, anchor_value, ratio, target, met.
-# usage: tests/bench/run.sh [name...]     names: rpc core digest values delta flood landing layout leadership load p2p pause rss staleness store (default: all)
+# usage: tests/bench/run.sh [name...]     names: rpc core digest values delta fill flood landing layout leadership load p2p pause rss staleness store (default: all)
 # Each figure is a ratio to an anchor that is measured in the same run, medians of pairs. Exit 1 if a target was missed.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -9,7 +9,7 @@ set -uo pipefail
 build_preset release >&2 || exit 1
 bench=$BATON_BUILD/tests
 names=("$@")
-[ $# -gt 0 ] || names=(rpc core digest values delta flood landing layout leadership load p2p pause rss staleness store)
+[ $# -gt 0 ] || names=(rpc core digest values delta fill flood landing layout leadership load p2p pause rss staleness store)
 missed=0
 
 for name in "${names[@]}"; do
@@ -19,6 +19,7 @@ for name in "${names[@]}"; do
     digest) "$bench/digest_bench" ;;
     values) "$bench/values_bench" ;;
     delta) "$bench/delta_bench" ;;
+    fill) /usr/bin/python3 "$BATON_ROOT/tests/bench/fill_bench.py" ;;
     flood) /usr/bin/python3 "$BATON_ROOT/tests/bench/flood_bench.py" ;;
     landing) "$bench/landing_bench" ;;
     layout) "$bench/layout_bench" ;;
@@ -29,7 +30,7 @@ for name in "${names[@]}"; do
     rss) /usr/bin/python3 "$BATON_ROOT/tests/bench/rss_bench.py" ;;
     staleness) "$bench/staleness_bench" ;;
     store) "$bench/store_bench" ;;
-    *) echo "run.sh: no figure '$name'; there are: rpc core digest values delta flood landing layout leadership load p2p pause rss staleness store" >&2; exit 2 ;;
+    *) echo "run.sh: no figure '$name'; there are: rpc core digest values delta fill flood landing layout leadership load p2p pause rss staleness store" >&2; exit 2 ;;
   esac || missed=1
 done
 exit "$missed"
