@@ -1,12 +1,13 @@
 """Baton for Python.
 
-``baton.vllm`` is what runs inside a vLLM server, ``baton.Publisher`` publishes weights from a trainer.  Importing
-this package imports nothing heavy: the publisher comes with its first use.
+``baton.vllm`` is what runs inside a vLLM server, ``baton.Publisher`` publishes weights from a trainer, ``baton.Rollout``
+generates with the fleet's engines.  Importing this package imports nothing heavy: each comes with its first use.
 """
 
 __version__ = "0.1.0"
 
 _PUBLISHER = ("Publisher", "Pending", "Progress", "Version")
+_ROLLOUT = ("Rollout", "AsyncRollout", "Answer", "Endpoint", "Session", "Slots", "Span", "Verdict")
 _ERRORS = (
     "BatonError",
     "Cancelled",
@@ -18,12 +19,14 @@ _ERRORS = (
     "Unavailable",
 )
 
-__all__ = ["__version__", *_PUBLISHER, *_ERRORS]
+__all__ = ["__version__", *_PUBLISHER, *_ROLLOUT, *_ERRORS]
 
 
 def __getattr__(name):
     if name in _PUBLISHER:
         from . import publisher as home
+    elif name in _ROLLOUT:
+        from . import rollout as home
     elif name in _ERRORS:
         from . import _libbaton as home
     else:

@@ -244,11 +244,15 @@ def new(struct):
     return struct(size=ctypes.sizeof(struct))
 
 
+def exception(code, code_name, reason, message, hint=""):
+    """The exception for a code of gRPC."""
+    return _BY_CODE.get(code, BatonError)(code, code_name, reason, message, hint)
+
+
 def error_of(error):
     """The exception for a filled struct baton_error."""
     name = load().baton_strerror(error.code).decode()
-    text = [part.decode("utf-8", "replace") for part in (error.reason, error.message, error.hint)]
-    return _BY_CODE.get(error.code, BatonError)(error.code, name, *text)
+    return exception(error.code, name, *[part.decode("utf-8", "replace") for part in (error.reason, error.message, error.hint)])
 
 
 def call(function, *arguments):
