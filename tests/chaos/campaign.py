@@ -47,7 +47,7 @@ class Campaign:
 
     def close(self, keep_logs=None):
         if keep_logs:
-            shutil.copytree(self.cluster.dir, keep_logs, ignore=shutil.ignore_patterns("versions", "*.sock", "*.etcd", "pki", "fiu-*"), dirs_exist_ok=True)
+            shutil.copytree(self.cluster.dir, keep_logs, ignore=shutil.ignore_patterns("versions", "*.sock", "etcd", "pki", "fiu-*", "ballast"), dirs_exist_ok=True)
         if self.clients:
             self.clients.stopping.set()
         if self.pages:
@@ -112,9 +112,9 @@ class Campaign:
         ) and all(gate == "open" for gate, _, _ in self.pages.now.values())
 
     def wait_settled(self, story):
-        deadline = time.monotonic() + SETTLE_S * fleet.PATIENCE
+        is_over = self.cluster.store_clock.deadline(SETTLE_S * fleet.PATIENCE)
         outages = self.nemesis.outages
-        while time.monotonic() < deadline:
+        while not is_over():
             for outage in outages:
                 self.nemesis.look_for_end(outage)
             if all(outage["until"] for outage in outages) and self.is_settled():
@@ -122,7 +122,7 @@ class Campaign:
                 return True
             time.sleep(0.1)
         gates = " ".join(f"{name}={gate}/{version}" for name, (gate, version, _) in sorted(self.pages.now.items()))
-        story.tell(f"not settled; {gates}")
+        story.tell(f"not settled, {is_over.told()}; {gates}")
         for outage in outages:
             outage["until"] = outage["until"] or time.monotonic()
         return False

@@ -18,6 +18,7 @@ os.environ.setdefault("BATON_CHAOS_MARK", f"chaos-{uuid.uuid4().hex}")
 import fleet  # noqa: E402
 import scenario  # noqa: E402
 import several  # noqa: E402
+import store_clock  # noqa: E402
 import witness  # noqa: E402
 
 # Groups of one engine, of one engine with two ranks, of two engines; the last one's engines stand on two nodes.
@@ -34,13 +35,16 @@ GROUPS = {
 MEMBERS, CONTROLLERS = ("e0", "e1", "e2"), ("c0", "c1", "c2")
 POLICY = {"maxUnavailable": "3", "inFlight": "keep", "arrivals": "hold", "swapDeadline": "20s"}
 # As long as by default: thirty daemons on two busy cores may be silent for a while.
-TIMES = {**scenario.TIMES, "healthInterval": "500ms", "engineLost": "5s"}
+TIMES = {**scenario.TIMES, "healthInterval": "500ms", "engineLost": f"{5 * fleet.PATIENCE:g}s"}
 DOMAIN = "chaos.lab"
 CLIENT_PORT, PEER_PORT, CONTROLLER_PORT, AGENT_PORT, ENGINE_PORT = 2379, 2380, 7070, 7071, 8000
 FAKETIME = pathlib.Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 FAULTS = [pathlib.Path("/usr/lib/fiu/fiu_run_preload.so"), pathlib.Path("/usr/lib/fiu/fiu_posix_preload.so")]
+FAULTY = fleet.BUILD / "tests/chaos_faulty.so"
 STATE_BYTES = 8 << 20
+DISK_BYTES = {**dict.fromkeys(MEMBERS, 320 << 20), **dict.fromkeys(CONTROLLERS, STATE_BYTES), **dict.fromkeys(GROUPS, STATE_BYTES)}
 RESTART_S = 0.3
+TIMESHIFT = HERE / "timeshift.py"
 
 
 class Daemon(fleet.Process):
@@ -55,6 +59,12 @@ class Daemon(fleet.Process):
     def start(self):
         self.wanted = True
         return self.node.call(super().start)
+
+    def shift_clock(self, seconds):
+        """From its next start on its monotonic clock is that far ahead of the machine's."""
+        if self.argv[3] == str(TIMESHIFT):
+            del self.argv[3:5]
+        self.argv[3:3] = [str(TIMESHIFT), str(seconds)]
 
     def strike(self, restart_s):
         """SIGKILL; the supervisor starts it again no earlier than after 'restart_s'."""
@@ -102,6 +112,7 @@ class Cluster(scenario.PatientFleet):
         self.ports = {name: int(url.rpartition(":")[2]) for name, url in self.engines.items()}
         self.stopping, self.replacing = threading.Event(), threading.Lock()
         self.supervisor = threading.Thread(target=self.supervise, daemon=True)
+        self.store_clock = store_clock.StoreClock([f"http://{self.address(m)}:{CLIENT_PORT}" for m in MEMBERS])
 
     def address(self, name):
         return self.world.nodes[name].address
@@ -131,6 +142,10 @@ class Cluster(scenario.PatientFleet):
         clock = self.dir / f"{name}.clock"
         clock.write_text("+0\n")
         libraries, env = [], {}
+        if FAULTY.exists():
+            libraries.append(FAULTY)
+            env["CHAOS_FAULTY"] = str(self.fault_file(name))
+            self.set_write_error(name, 0)
         if FAULTS[0].exists():
             libraries += FAULTS
             env["FIU_CTRL_FIFO"] = str(self.dir / "fiu")
@@ -138,6 +153,14 @@ class Cluster(scenario.PatientFleet):
             libraries.append(FAKETIME)
             env.update(FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_CACHE_DURATION="1", DONT_FAKE_MONOTONIC="1", FAKETIME_FORCE_MONOTONIC_FIX="0")
         return {**env, "LD_PRELOAD": " ".join(map(str, libraries))}
+
+    def fault_file(self, name):
+        return self.dir / f"{name}.fault"
+
+    def set_write_error(self, name, error):
+        """What the daemon writes to files fails with this errno from now on; 0: not any more."""
+        with open(self.fault_file(name), "r+b" if self.fault_file(name).exists() else "wb", buffering=0) as file:
+            file.write(bytes([error]))
 
     def engine_config(self, agent, group, index, ranks):
         self.index += 1
@@ -162,7 +185,7 @@ class Cluster(scenario.PatientFleet):
     def make_member(self, name):
         here = self.address(name)
         peers = ",".join(f"{m}=http://{self.address(m)}:{PEER_PORT}" for m in MEMBERS)
-        argv = ["etcd", "--name", name, "--data-dir", f"{self.dir}/{name}.etcd", "--initial-cluster", peers, "--initial-cluster-token", self.dir.name]
+        argv = ["etcd", "--name", name, "--data-dir", f"{self.dir}/{name}/etcd", "--initial-cluster", peers, "--initial-cluster-token", self.dir.name]
         argv += ["--listen-client-urls", f"http://{here}:{CLIENT_PORT}", "--advertise-client-urls", f"http://{here}:{CLIENT_PORT}"]
         argv += ["--listen-peer-urls", f"http://{here}:{PEER_PORT}", "--initial-advertise-peer-urls", f"http://{here}:{PEER_PORT}"]
         argv += ["--initial-cluster-state", "new"]
@@ -188,7 +211,7 @@ class Cluster(scenario.PatientFleet):
             daemon.kill()
             joined = lambda: any(self.ask_etcd(m, "cluster/member/add", {"peerURLs": [peer]}) for m in others)
             fleet.wait_until(f"{name} may join again", joined, every=0.3)
-            shutil.rmtree(f"{self.dir}/{name}.etcd")
+            shutil.rmtree(f"{self.dir}/{name}/etcd")
             daemon.argv[daemon.argv.index("--initial-cluster-state") + 1] = "existing"
             daemon.start()
             fleet.wait_until(f"{name} serves again", lambda: self.ask_etcd(name, "kv/range", {"key": "AA=="}), every=0.3)
@@ -209,12 +232,12 @@ class Cluster(scenario.PatientFleet):
             "leadership": {"advertise": f"{self.address(name)}:{CONTROLLER_PORT}"},
             "access": {"local": ["none"], "identities": rows},
             "tls": {"cert": pair["cert"], "key": pair["key"], "clientCa": pair["ca"]},
-            "audit": {"file": f"{self.dir}/{name}.audit.jsonl"},
+            "audit": {"file": f"{self.dir}/{name}/{name}.audit.jsonl"},
         }
         path = self.dir / f"{name}.yaml"
         path.write_text(json.dumps(config))
         argv = [fleet.program("baton-controller"), "--config", str(path)]
-        return Daemon(self.world.nodes[name], name, argv, self.dir / f"{name}.log", self.fault_env(name))
+        return Daemon(self.world.nodes[name], name, argv, self.dir / name / f"{name}.log", self.fault_env(name))
 
     # --- commands ---
 
@@ -234,8 +257,8 @@ class Cluster(scenario.PatientFleet):
                 daemon.supervise()
 
     def start(self, wait=True):
-        for name in GROUPS:
-            self.mount_small(self.dir / name, f"{STATE_BYTES}")
+        for name, size in DISK_BYTES.items():
+            self.mount_small(self.dir / name, f"{size}")
         for member in self.members.values():
             member.start()
         for name in MEMBERS:
@@ -247,10 +270,12 @@ class Cluster(scenario.PatientFleet):
         for name in self.agents:
             self.wait_listening(name)
         self.supervisor.start()
+        self.store_clock.start()
         return self
 
     def close(self):
         self.stopping.set()
+        self.store_clock.stop()
         for daemon in self.daemons.values():
             daemon.wanted = False
         if self.supervisor.is_alive():

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import signal
 import threading
 import time
@@ -44,6 +45,14 @@ def choose_delay(rng, _):
     return {**choose_node(rng, _), "ms": rng.choice([2, 20, 80]), "jitter": rng.choice([0, 20, 120])}
 
 
+def choose_disk(rng, _):
+    return {"at": rng.choice([*DAEMONS, *LEADERS]), "for": round(rng.uniform(1, 10), 2)}
+
+
+def choose_write(rng, _):
+    return {**choose_disk(rng, _), "errno": rng.choice(["EIO", "ENOSPC"])}
+
+
 def choose_agent(rng, _):
     return {"at": rng.choice(sorted(rig.GROUPS)), "for": round(rng.uniform(1, 10), 2)}
 
@@ -57,7 +66,7 @@ def choose_member(rng, _):
 
 
 def choose_clock(rng, _):
-    return {"at": rng.choice([*rig.CONTROLLERS, *rig.GROUPS, "leader"]), "for": round(rng.uniform(2, 12), 2), "seconds": rng.choice([-120, -3, 3, 600, 7200])}
+    return {"at": rng.choice([*DAEMONS, *LEADERS]), "for": round(rng.uniform(2, 12), 2), "seconds": rng.choice([-120, -3, 3, 600, 7200])}
 
 
 def choose_rank(rng, cluster):
@@ -155,7 +164,8 @@ class Nemesis:
         return lambda: late.stop(world.must)
 
     def land_disk(self, _, name):
-        """The agent's state directory has no byte left."""
+        """Its disk (an agent's state, a controller's log and audit, a member's data) has no byte left. A member has room in what it
+        holds already: it is started again, and needs more."""
         ballast = self.cluster.dir / name / "ballast"
         with open(ballast, "wb", buffering=0) as file:
             try:
@@ -163,7 +173,20 @@ class Nemesis:
                     pass
             except OSError:
                 pass
+        if name in rig.MEMBERS:
+            self.cluster.daemons[name].strike(0)
         return ballast.unlink
+
+    def land_write(self, fault, name):
+        """What it writes to its disk fails. An agent may end then, as of fsync; a member of etcd does (its limit is reached, there and then)."""
+        daemon = self.cluster.daemons[name]
+        if name in rig.MEMBERS:
+            resource.prlimit(daemon.popen.pid, resource.RLIMIT_FSIZE, (0, 0))
+            return None
+        if name in rig.GROUPS:
+            daemon.killed.add(daemon.popen.pid)
+        self.cluster.set_write_error(name, getattr(errno, fault["errno"]))
+        return lambda: self.cluster.set_write_error(name, 0)
 
     def land_replace(self, _, name):
         """The member's disk is lost; another one takes its place. Where the others have no majority at the time, nothing happens."""
@@ -185,6 +208,11 @@ class Nemesis:
         return heal
 
     def land_clock(self, fault, name):
+        """A member of etcd reads clocks without libc, and tells leases by the monotonic one: it starts again where that shows something else."""
+        if name in rig.MEMBERS:
+            self.cluster.daemons[name].shift_clock(fault["seconds"])
+            self.cluster.daemons[name].strike(0)
+            return None
         path = self.cluster.dir / f"{name}.clock"
         path.write_text(f"{fault['seconds']:+d}\n")
         return lambda: path.write_text("+0\n")
@@ -226,7 +254,8 @@ CHOOSE = {
     "minority": choose_minority,
     "loss": choose_loss,
     "rate": choose_rate,
-    "disk": choose_agent,
+    "disk": choose_disk,
+    "write": choose_write,
     "certificate": choose_certificate,
     "delay": choose_delay,
     "clock": choose_clock,
@@ -235,12 +264,12 @@ CHOOSE = {
 }
 
 
-CUTS = ("kill", "freeze", "split", "mute", "deaf", "loss", "rate", "delay", "certificate")
+CUTS = ("write", "kill", "freeze", "split", "mute", "deaf", "loss", "rate", "delay", "certificate")
 
 
 def missing():
     """Kinds that this machine lacks the tools for; they are chosen all the same, so that a seed is the same everywhere, and left out."""
-    there = {"delay": delay.is_there(), "clock": rig.FAKETIME.exists(), "sync": rig.FAULTS[0].exists()}
+    there = {"delay": delay.is_there(), "clock": rig.FAKETIME.exists(), "sync": rig.FAULTS[0].exists(), "write": rig.FAULTY.exists()}
     return {kind for kind, is_there in there.items() if not is_there}
 
 

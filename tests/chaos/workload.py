@@ -39,12 +39,12 @@ class Workload:
 
     def insist(self, words, again, story, **options):
         """The same words, with the same request id, until again(code, err) is false or everybody has had enough."""
-        deadline, told = time.monotonic() + GIVE_UP_S * fleet.PATIENCE, ""
+        is_over, told = self.cluster.store_clock.deadline(GIVE_UP_S * fleet.PATIENCE), ""
         while True:
             code, out, err = self.cluster.try_run(*words, **options)
-            late = time.monotonic() > deadline
+            late = is_over()
             if not again(code, err) or late:
-                return code, out, err
+                return code, out, f"{err.strip()} ({is_over.told()})" if late else err
             if err != told:
                 story.tell(f"{words[0]}: exit {code}: {err.strip()[:160]}")
             told = err
