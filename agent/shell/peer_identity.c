@@ -21,8 +21,9 @@ static const char *after(const char *text, const char *part, size_t size)
 static bool matches(const struct rpc_peer_name *name, const char *pattern, const char *leader)
 {
     const char *place = strstr(pattern, PLACE);
-    bool is_spiffe = strncmp(pattern, SPIFFE, sizeof(SPIFFE) - 1) == 0;
-    if (place == NULL || is_spiffe != name->is_spiffe) {
+    enum rpc_name_kind kind =
+        strncmp(pattern, SPIFFE, sizeof(SPIFFE) - 1) == 0 ? RPC_NAME_SPIFFE : RPC_NAME_DNS;
+    if (place == NULL || kind != name->kind) {
         return false;
     }
     const char *rest = after(name->text, pattern, (size_t)(place - pattern));
@@ -33,7 +34,8 @@ static bool matches(const struct rpc_peer_name *name, const char *pattern, const
 /* Not by a DNS name: certificates of any role may have the node's besides. */
 static bool is_named(const struct rpc_peer_name *name, const char *leader)
 {
-    const char *rest = name->is_spiffe ? after(name->text, SPIFFE, sizeof(SPIFFE) - 1) : NULL;
+    const char *rest =
+        name->kind == RPC_NAME_SPIFFE ? after(name->text, SPIFFE, sizeof(SPIFFE) - 1) : NULL;
     rest = rest != NULL ? strchr(rest, '/') : NULL;
     rest = after(rest, "/agent/", strlen("/agent/"));
     return rest != NULL && strcmp(rest, leader) == 0;

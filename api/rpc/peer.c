@@ -95,8 +95,8 @@ static bool copy_name(const grpc_auth_property *property, char out[RPC_IDENTITY_
     return true;
 }
 
-static void read_names(const grpc_auth_context *context, const char *property_name, bool is_spiffe,
-                       struct rpc_peer *out)
+static void read_names(const grpc_auth_context *context, const char *property_name,
+                       enum rpc_name_kind kind, struct rpc_peer *out)
 {
     grpc_auth_property_iterator at =
         grpc_auth_context_find_properties_by_name(context, property_name);
@@ -104,7 +104,7 @@ static void read_names(const grpc_auth_context *context, const char *property_na
     while (out->names_count < RPC_NAMES_MAX &&
            (property = grpc_auth_property_iterator_next(&at)) != NULL) {
         struct rpc_peer_name *name = &out->names[out->names_count];
-        name->is_spiffe = is_spiffe;
+        name->kind = kind;
         out->names_count += copy_name(property, name->text);
     }
 }
@@ -157,8 +157,8 @@ static void read_identity(grpc_call *core, struct rpc_peer *out)
     out->is_private = is_encrypted(context);
     if (grpc_auth_context_peer_is_authenticated(context) != 0) {
         out->principal = RPC_PRINCIPAL_CERTIFICATE;
-        read_names(context, "peer_spiffe_id", true, out);
-        read_names(context, "peer_dns", false, out);
+        read_names(context, "peer_spiffe_id", RPC_NAME_SPIFFE, out);
+        read_names(context, "peer_dns", RPC_NAME_DNS, out);
         show(context, out);
     }
     grpc_auth_context_release(context);

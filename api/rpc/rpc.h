@@ -214,9 +214,18 @@ enum rpc_principal {
     RPC_PRINCIPAL_TOKEN, /* That it knows a token: by the server's owner, rpc_call_set_token_name(). */
 };
 
-/* A name that the certificate proves.  Never empty, and only printable ASCII without spaces. */
+/* What a name is comes from where it was proved, never from how it looks. */
+enum rpc_name_kind {
+    RPC_NAME_DNS,
+    RPC_NAME_SPIFFE,
+    RPC_NAME_ACCOUNT, /* "system:serviceaccount:NAMESPACE:NAME" of a Kubernetes token. */
+};
+
+#define RPC_ACCOUNT_PREFIX "system:serviceaccount:"
+
+/* A name that the certificate or token proves.  Never empty, and only printable ASCII without spaces. */
 struct rpc_peer_name {
-    bool is_spiffe; /* A SPIFFE id; else a DNS name. */
+    enum rpc_name_kind kind;
     char text[RPC_IDENTITY_BYTES];
 };
 

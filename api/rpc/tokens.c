@@ -78,7 +78,7 @@ static const char *parse_row(char *line, struct token_row *out)
     if (!is_name(identity)) {
         return "has an identity that is none, or too long";
     }
-    out->name.is_spiffe = strncmp(identity, "spiffe://", 9) == 0;
+    out->name.kind = strncmp(identity, "spiffe://", 9) == 0 ? RPC_NAME_SPIFFE : RPC_NAME_DNS;
     (void)snprintf(out->name.text, sizeof(out->name.text), "%s", identity);
     return NULL;
 }

@@ -23,7 +23,7 @@ static bool is_of(const struct access_row *row, const struct rpc_peer *peer,
     }
     for (size_t i = 0; i < peer->names_count; i++) {
         const struct rpc_peer_name *name = &peer->names[i];
-        if (pattern_match_identity(row->identity, name->is_spiffe, name->text, out)) {
+        if (pattern_match_identity(row->identity, name->kind, name->text, out)) {
             return true;
         }
     }

@@ -73,9 +73,20 @@ static const cyaml_schema_field_t row_fields[] = {
 static const cyaml_schema_value_t row_schema = { CYAML_VALUE_MAPPING(
     CYAML_FLAG_DEFAULT, struct access_row, row_fields) };
 
+#define ACCOUNTS(key, member)                                                                      \
+    CYAML_FIELD_STRING_PTR(key, CYAML_FLAG_POINTER, struct controller_accounts, member, 1,         \
+                           RPC_IDENTITY_BYTES - 1)
+
+static const cyaml_schema_field_t accounts_fields[] = { ACCOUNTS("keys", keys),
+                                                        ACCOUNTS("issuer", issuer),
+                                                        ACCOUNTS("audience", audience),
+                                                        CYAML_FIELD_END };
+
 static const cyaml_schema_field_t access_fields[] = {
     CYAML_FIELD_STRING_PTR("tokens", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
                            struct controller_access, tokens, 1, 480),
+    CYAML_FIELD_MAPPING_PTR("serviceAccounts", CYAML_FLAG_OPTIONAL, struct controller_access,
+                            accounts, accounts_fields),
     NAMES("local", struct controller_access, local),
     CYAML_FIELD_SEQUENCE("identities", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
                          struct controller_access, identities, &row_schema, 0, ROWS_MAX),

@@ -19,6 +19,7 @@
  *   audit: {file: ..., rotate: 16MiB, keep: 4}   who changed what; default beside a sqlite: store
  *   access:                         who may do what; deploy/docs/security.md
  *     tokens: FILE                  digests of bearer tokens and whose they are
+ *     serviceAccounts: {keys: FILE, issuer: URL, audience: baton}   tokens of Kubernetes
  *     local: [operator, viewer]     roles of callers on this machine without a certificate; absent: all
  *     identities:
  *     - {identity: spiffe://lab.example/agent/x, role: agent, agents: ["{1}"], groups: ["{1}"]}
@@ -66,8 +67,15 @@ struct controller_prometheus {
     char *key;
 };
 
+struct controller_accounts {
+    char *keys;
+    char *issuer;
+    char *audience;
+};
+
 struct controller_access {
-    char *tokens; /* Null: there are none. */
+    char *tokens;                         /* Null: there are none. */
+    struct controller_accounts *accounts; /* Null: not given. */
     char **local;
     unsigned local_count;
     struct access_row *identities;

@@ -420,6 +420,9 @@ struct baton_status daemon_create(const struct daemon_options *options, struct d
     if (baton_ok(&st) && options->tokens_file != NULL) {
         st = rpc_tokens_open(options->tokens_file, &daemon->tokens);
     }
+    if (baton_ok(&st) && options->accounts != NULL) {
+        st = rpc_accounts_open(options->accounts, &daemon->accounts);
+    }
     if (baton_ok(&st)) {
         daemon->grants = grants_create();
         st = audit_create(options->audit, &daemon->audit);
@@ -473,6 +476,7 @@ void daemon_destroy(struct daemon *daemon)
     stats_destroy(daemon->stats);
     rates_destroy(daemon->rates);
     rpc_tokens_close(daemon->tokens);
+    rpc_accounts_close(daemon->accounts);
     free(daemon->batch);
     free(daemon->late_rolls);
     for (uint32_t i = 0; i < daemon->sessions_places; i++) {

@@ -17,6 +17,7 @@
 
 #include "api/base/mailbox.h"
 #include "api/base/status.h"
+#include "api/rpc/accounts.h"
 #include "api/rpc/rpc.h"
 #include "api/rpc/tokens.h"
 #include "controller/core/action.h"
@@ -101,6 +102,7 @@ struct daemon_options {
     const struct rates_options *rates;           /* Null: the defaults. */
     struct connection_limits connections;        /* Members of 0: the default. */
     const char *tokens_file;                     /* Null: there are no tokens. */
+    const struct rpc_accounts_options *accounts; /* Null: there are no service accounts. */
     const char *metrics_listen;                  /* Null: there are no metrics. */
     const struct audit_options *audit;           /* Null: none is kept. */
     const struct leadership_options *leadership; /* Null: it is the only controller of its store. */
@@ -108,8 +110,9 @@ struct daemon_options {
 
 struct daemon {
     struct daemon_options options;
-    struct access access;      /* Constant. */
-    struct rpc_tokens *tokens; /* Null: there are none. */
+    struct access access;          /* Constant. */
+    struct rpc_tokens *tokens;     /* Null: there are none. */
+    struct rpc_accounts *accounts; /* Null: there are none. */
     struct rates *rates;
     struct stats *stats;
     struct metrics *metrics; /* Null: nobody may ask. */

@@ -260,7 +260,8 @@ struct settings {
     struct controller_limits limits;
     struct prometheus_options prometheus;
     struct access access;
-    const char *tokens_file; /* Null: there are none. */
+    const char *tokens_file;              /* Null: there are none. */
+    struct rpc_accounts_options accounts; /* Null members: there are none. */
     struct rates_options rates;
     struct connection_limits connections;
     struct audit_options audit;
@@ -271,6 +272,19 @@ struct settings {
     bool one_of_several; /* There is such a section, or --advertise. */
 };
 
+static void read_token_sources(const struct controller_config *config, struct settings *out)
+{
+    if (config == NULL || config->access == NULL) {
+        return;
+    }
+    out->tokens_file = config->access->tokens;
+    const struct controller_accounts *accounts = config->access->accounts;
+    if (accounts != NULL) {
+        out->accounts =
+            (struct rpc_accounts_options){ accounts->keys, accounts->issuer, accounts->audience };
+    }
+}
+
 static struct baton_status read_settings(const struct arguments *arguments,
                                          const struct controller_config *config,
                                          struct settings *out)
@@ -279,7 +293,7 @@ static struct baton_status read_settings(const struct arguments *arguments,
     bool insecure = arguments->insecure || (config != NULL && config->insecure);
     bool use_tls = config != NULL && config->tls != NULL;
     out->access = access_default();
-    out->tokens_file = config != NULL && config->access != NULL ? config->access->tokens : NULL;
+    read_token_sources(config, out);
     if (config != NULL) {
         st = controller_config_limits(config, &out->limits);
     }
@@ -311,7 +325,8 @@ static struct baton_status read_settings(const struct arguments *arguments,
                                      .ca_file = config->tls->client_ca,
                                      /* Who has a token needs no certificate. */
                                      .require_client = config->tls->client_ca != NULL &&
-                                                       out->tokens_file == NULL };
+                                                       out->tokens_file == NULL &&
+                                                       out->accounts.keys_file == NULL };
     }
     for (size_t i = 0; i < arguments->listen_count; i++) {
         bool is_unix = strncmp(arguments->listen[i], "unix:", 5) == 0;
@@ -355,6 +370,7 @@ int main(int argc, char **argv)
         .prometheus = config != NULL ? &settings.prometheus : NULL,
         .access = &settings.access,
         .tokens_file = settings.tokens_file,
+        .accounts = settings.accounts.keys_file != NULL ? &settings.accounts : NULL,
         .rates = &settings.rates,
         .connections = settings.connections,
         .audit = &settings.audit,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 static const char SPIFFE[] = "spiffe://";
+static const char ACCOUNT[] = RPC_ACCOUNT_PREFIX;
 
 /* A pattern or a text without its terminator, and how to compare. */
 struct span {
@@ -86,23 +87,29 @@ static struct span next_part(const char **at, char separator)
     return (struct span){ begin, size };
 }
 
-static bool is_spiffe_pattern(const char *pattern)
+static enum rpc_name_kind kind_of(const char *pattern)
 {
-    return strncmp(pattern, SPIFFE, sizeof(SPIFFE) - 1) == 0;
+    return strncmp(pattern, SPIFFE, sizeof(SPIFFE) - 1) == 0     ? RPC_NAME_SPIFFE
+           : strncmp(pattern, ACCOUNT, sizeof(ACCOUNT) - 1) == 0 ? RPC_NAME_ACCOUNT
+                                                                 : RPC_NAME_DNS;
 }
 
-bool pattern_match_identity(const char *pattern, bool is_spiffe, const char *identity,
+static const char SEPARATORS[] = {
+    [RPC_NAME_DNS] = '.', [RPC_NAME_SPIFFE] = '/', [RPC_NAME_ACCOUNT] = ':'
+};
+
+bool pattern_match_identity(const char *pattern, enum rpc_name_kind kind, const char *identity,
                             struct pattern_captures *out)
 {
-    char separator = is_spiffe ? '/' : '.';
+    char separator = SEPARATORS[kind];
     out->count = 0;
-    if (is_spiffe != is_spiffe_pattern(pattern)) {
+    if (kind != kind_of(pattern)) {
         return false;
     }
     while (pattern != NULL && identity != NULL) {
         struct span part = next_part(&pattern, separator);
         struct pattern_text star = { NULL, 0 };
-        if (!match(part, next_part(&identity, separator), !is_spiffe, NULL, &star)) {
+        if (!match(part, next_part(&identity, separator), kind == RPC_NAME_DNS, NULL, &star)) {
             return false;
         }
         if (star.text != NULL && out->count < PATTERN_STARS_MAX) {
@@ -161,31 +168,60 @@ static bool has_strange_character(const char *pattern)
     return false;
 }
 
+static const char *spiffe_fault(const char *trust_domain)
+{
+    if (trust_domain[0] == '/' || strchr(trust_domain, '/') == NULL) {
+        return "must have a trust domain and a path: spiffe://trust-domain/path";
+    }
+    if (memchr(trust_domain, '*', strcspn(trust_domain, "/")) != NULL) {
+        return "its trust domain must be written out, without '*'";
+    }
+    return NULL;
+}
+
+static const char *account_fault(const char *space)
+{
+    const char *name = strchr(space, ':');
+    bool is_one = name != NULL && name != space && name[1] != '\0' && strchr(name + 1, ':') == NULL;
+    return is_one ? NULL : "must be system:serviceaccount:NAMESPACE:NAME";
+}
+
+/* Of the whole, by its kind. */
+static const char *shape_fault(const char *pattern, enum rpc_name_kind kind)
+{
+    switch (kind) {
+    case RPC_NAME_SPIFFE: return spiffe_fault(pattern + sizeof(SPIFFE) - 1);
+    case RPC_NAME_ACCOUNT: return account_fault(pattern + sizeof(ACCOUNT) - 1);
+    case RPC_NAME_DNS: break;
+    }
+    return strpbrk(pattern, "/:") == NULL ? NULL
+                                          : "must be a SPIFFE id (spiffe://trust-domain/path), a "
+                                            "DNS name or a service account "
+                                            "(system:serviceaccount:NAMESPACE:NAME)";
+}
+
 const char *pattern_identity_fault(const char *pattern)
 {
-    bool is_spiffe = is_spiffe_pattern(pattern);
-    const char *trust_domain = is_spiffe ? pattern + sizeof(SPIFFE) - 1 : NULL;
+    static const char *const twice[] = { [RPC_NAME_DNS] = "has two '*' between two '.'",
+                                         [RPC_NAME_SPIFFE] = "has two '*' between two '/'",
+                                         [RPC_NAME_ACCOUNT] = "has two '*' between two ':'" };
+    enum rpc_name_kind kind = kind_of(pattern);
     if (pattern[0] == '\0' || has_strange_character(pattern)) {
         return "must be printable ASCII without spaces";
     }
-    if (!is_spiffe && strpbrk(pattern, "/:") != NULL) {
-        return "must be a SPIFFE id (spiffe://trust-domain/path) or a DNS name";
-    }
-    if (is_spiffe && (trust_domain[0] == '/' || strchr(trust_domain, '/') == NULL)) {
-        return "must have a trust domain and a path: spiffe://trust-domain/path";
-    }
-    if (is_spiffe && memchr(trust_domain, '*', strcspn(trust_domain, "/")) != NULL) {
-        return "its trust domain must be written out, without '*'";
+    const char *fault = shape_fault(pattern, kind);
+    if (fault != NULL) {
+        return fault;
     }
     if (pattern_stars(pattern) > PATTERN_STARS_MAX) {
         return "has more than 4 '*'";
     }
     for (const char *at = pattern; at != NULL;) {
-        struct span part = next_part(&at, is_spiffe ? '/' : '.');
+        struct span part = next_part(&at, SEPARATORS[kind]);
         const char *star = memchr(part.text, '*', part.size);
         if (star != NULL &&
             memchr(star + 1, '*', part.size - (size_t)(star + 1 - part.text)) != NULL) {
-            return is_spiffe ? "has two '*' between two '/'" : "has two '*' between two '.'";
+            return twice[kind];
         }
     }
     return NULL;

@@ -8,11 +8,31 @@
 
 enum { AGENT_OBJECT_BYTES = 80 };
 
-static struct baton_status bad_token(const char *what)
+static struct baton_status hinted(struct baton_status st)
 {
     return baton_status_hint(
-        baton_status_make(BATON_UNAUTHENTICATED, BATON_REASON_NOT_ALLOWED, "%s", what),
-        "access.tokens of the controller's file names the file of tokens; deploy/docs/security.md");
+        st,
+        "access.tokens of the controller's file names the file of tokens, access.serviceAccounts "
+        "whose tokens of Kubernetes count; deploy/docs/security.md");
+}
+
+static struct baton_status bad_token(const char *what)
+{
+    return hinted(baton_status_make(BATON_UNAUTHENTICATED, BATON_REASON_NOT_ALLOWED, "%s", what));
+}
+
+/* A token of the file, or else of a service account. */
+static struct baton_status find_token(struct daemon *daemon, struct baton_bytes token,
+                                      struct rpc_peer_name *out)
+{
+    if (daemon->tokens != NULL && rpc_tokens_find(daemon->tokens, token, out)) {
+        return baton_status_ok();
+    }
+    if (daemon->accounts == NULL || memchr(token.data, '.', token.size) == NULL) {
+        return bad_token("nobody has this token");
+    }
+    int64_t now_s = (int64_t)(baton_clock_wall_ns() / BATON_NS_PER_S);
+    return hinted(rpc_accounts_find(daemon->accounts, token, now_s, out));
 }
 
 /* Whose token a caller without a certificate shows, if it shows one: who shows one is held to it. */
@@ -33,12 +53,12 @@ static struct baton_status read_token(struct daemon *daemon, struct rpc_call *ca
         return bad_token("the metadata 'authorization' is not 'Bearer ' and a token");
     }
     struct baton_bytes token = { shown.data + strlen(BEARER), shown.size - strlen(BEARER) };
-    if (daemon->tokens == NULL || !rpc_tokens_find(daemon->tokens, token, &name)) {
-        return bad_token("nobody has this token");
+    struct baton_status st = find_token(daemon, token, &name);
+    if (baton_ok(&st)) {
+        rpc_call_set_token_name(call, &name);
+        rpc_call_peer(call, peer);
     }
-    rpc_call_set_token_name(call, &name);
-    rpc_call_peer(call, peer);
-    return baton_status_ok();
+    return st;
 }
 
 struct baton_status service_admit(struct rpc_call *call, void *context,

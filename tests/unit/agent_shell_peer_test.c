@@ -468,7 +468,7 @@ Test(agent_shell_peer, a_newer_link_replaces_the_older)
 static struct rpc_peer peer_named(const char *name)
 {
     struct rpc_peer peer = { .principal = RPC_PRINCIPAL_CERTIFICATE, .names_count = 1 };
-    peer.names[0].is_spiffe = strncmp(name, "spiffe:", 7) == 0;
+    peer.names[0].kind = strncmp(name, "spiffe:", 7) == 0 ? RPC_NAME_SPIFFE : RPC_NAME_DNS;
     (void)snprintf(peer.names[0].text, sizeof(peer.names[0].text), "%s", name);
     return peer;
 }

@@ -12,41 +12,53 @@
 
 /* --- patterns --- */
 
+#define ACCOUNT RPC_ACCOUNT_PREFIX
+
 Test(controller_access, identities_match_part_by_part)
 {
     static const struct {
         const char *pattern;
         const char *identity;
-        bool is_spiffe;
+        enum rpc_name_kind kind;
         bool matches;
     } rows[] = {
-        { "spiffe://lab/agent/a1", "spiffe://lab/agent/a1", true, true },
-        { "spiffe://lab/agent/*", "spiffe://lab/agent/a1", true, true },
-        { "spiffe://lab/agent/n-*", "spiffe://lab/agent/n-7", true, true },
-        { "spiffe://lab/agent/n-*", "spiffe://lab/agent/n-", true, false },
-        { "spiffe://lab/agent/n-*-x", "spiffe://lab/agent/n-x", true, false },
-        { "spiffe://lab/agent/*", "spiffe://lab/agent/a/b", true, false },
-        { "spiffe://lab/agent/*", "spiffe://lab/agent/", true, false },
-        { "spiffe://lab/agent/*", "spiffe://lab/agent", true, false },
-        { "spiffe://lab/*/*", "spiffe://lab/agent/a1", true, true },
-        { "spiffe://lab/agent/*", "spiffe://other/agent/a1", true, false },
-        { "spiffe://lab/agent/*", "spiffe://LAB/agent/a1", true, false },
-        { "*.lab.example", "node-1.lab.example", false, true },
-        { "*.lab.example", "NODE-1.Lab.Example", false, true },
-        { "*.lab.example", "a.b.lab.example", false, false },
-        { "*.lab.example", "lab.example", false, false },
-        { "*.lab.example", "x.lab.example.evil.example", false, false },
-        { "node-1", "node-1", false, true },
-        { "node-1", "node-10", false, false },
-        { "*", "node-1", false, true },
+        { "spiffe://lab/agent/a1", "spiffe://lab/agent/a1", RPC_NAME_SPIFFE, true },
+        { "spiffe://lab/agent/*", "spiffe://lab/agent/a1", RPC_NAME_SPIFFE, true },
+        { "spiffe://lab/agent/n-*", "spiffe://lab/agent/n-7", RPC_NAME_SPIFFE, true },
+        { "spiffe://lab/agent/n-*", "spiffe://lab/agent/n-", RPC_NAME_SPIFFE, false },
+        { "spiffe://lab/agent/n-*-x", "spiffe://lab/agent/n-x", RPC_NAME_SPIFFE, false },
+        { "spiffe://lab/agent/*", "spiffe://lab/agent/a/b", RPC_NAME_SPIFFE, false },
+        { "spiffe://lab/agent/*", "spiffe://lab/agent/", RPC_NAME_SPIFFE, false },
+        { "spiffe://lab/agent/*", "spiffe://lab/agent", RPC_NAME_SPIFFE, false },
+        { "spiffe://lab/*/*", "spiffe://lab/agent/a1", RPC_NAME_SPIFFE, true },
+        { "spiffe://lab/agent/*", "spiffe://other/agent/a1", RPC_NAME_SPIFFE, false },
+        { "spiffe://lab/agent/*", "spiffe://LAB/agent/a1", RPC_NAME_SPIFFE, false },
+        { "*.lab.example", "node-1.lab.example", RPC_NAME_DNS, true },
+        { "*.lab.example", "NODE-1.Lab.Example", RPC_NAME_DNS, true },
+        { "*.lab.example", "a.b.lab.example", RPC_NAME_DNS, false },
+        { "*.lab.example", "lab.example", RPC_NAME_DNS, false },
+        { "*.lab.example", "x.lab.example.evil.example", RPC_NAME_DNS, false },
+        { "node-1", "node-1", RPC_NAME_DNS, true },
+        { "node-1", "node-10", RPC_NAME_DNS, false },
+        { "*", "node-1", RPC_NAME_DNS, true },
         /* A DNS name is no SPIFFE id, whatever it looks like, nor the other way round. */
-        { "spiffe://lab/agent/a1", "spiffe://lab/agent/a1", false, false },
-        { "*", "spiffe://lab/agent/a1", true, false },
+        { "spiffe://lab/agent/a1", "spiffe://lab/agent/a1", RPC_NAME_DNS, false },
+        { "*", "spiffe://lab/agent/a1", RPC_NAME_SPIFFE, false },
+        { ACCOUNT "rl:ppo", ACCOUNT "rl:ppo", RPC_NAME_ACCOUNT, true },
+        { ACCOUNT "rl:*", ACCOUNT "rl:ppo", RPC_NAME_ACCOUNT, true },
+        { ACCOUNT "*:ppo-*", ACCOUNT "rl:ppo-7", RPC_NAME_ACCOUNT, true },
+        { ACCOUNT "rl:*", ACCOUNT "other:ppo", RPC_NAME_ACCOUNT, false },
+        { ACCOUNT "rl:*", ACCOUNT "rl:ppo:x", RPC_NAME_ACCOUNT, false },
+        { ACCOUNT "rl:ppo", ACCOUNT "rl:PPO", RPC_NAME_ACCOUNT, false },
+        /* Nor is either an account. */
+        { ACCOUNT "rl:ppo", ACCOUNT "rl:ppo", RPC_NAME_DNS, false },
+        { ACCOUNT "rl:ppo", ACCOUNT "rl:ppo", RPC_NAME_SPIFFE, false },
+        { "*", ACCOUNT "rl:ppo", RPC_NAME_ACCOUNT, false },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct pattern_captures captures;
         cr_assert_eq(
-            pattern_match_identity(rows[i].pattern, rows[i].is_spiffe, rows[i].identity, &captures),
+            pattern_match_identity(rows[i].pattern, rows[i].kind, rows[i].identity, &captures),
             rows[i].matches, "%s on %s", rows[i].pattern, rows[i].identity);
     }
 }
@@ -106,7 +118,7 @@ Test(controller_access, names_that_begin_alike_stay_apart)
 Test(controller_access, a_star_in_a_certificate_is_only_a_star)
 {
     struct pattern_captures captures;
-    cr_assert(pattern_match_identity("*.lab", false, "*.lab", &captures));
+    cr_assert(pattern_match_identity("*.lab", RPC_NAME_DNS, "*.lab", &captures));
     cr_assert_not(pattern_match_name("{1}", "g0", &captures));
     cr_assert_not(pattern_match_name("{1}-*", "g0-1", &captures));
     cr_assert(pattern_match_name("{1}", "*", &captures));
@@ -115,9 +127,23 @@ Test(controller_access, a_star_in_a_certificate_is_only_a_star)
 Test(controller_access, bad_patterns_are_told)
 {
     static const char *const identities[] = {
-        "",         "a b",          "spiffe://",      "spiffe:///x",          "spiffe://lab",
-        "http://x", "spiffe://*/a", "spiffe://l/a**", "spiffe://l/*/*/*/*/*", "a:b",
-        "*x*.lab",  "\xc3\xa4.lab"
+        "",
+        "a b",
+        "spiffe://",
+        "spiffe:///x",
+        "spiffe://lab",
+        "http://x",
+        "spiffe://*/a",
+        "spiffe://l/a**",
+        "spiffe://l/*/*/*/*/*",
+        "a:b",
+        "*x*.lab",
+        "\xc3\xa4.lab",
+        ACCOUNT "rl",
+        ACCOUNT ":ppo",
+        ACCOUNT "rl:",
+        ACCOUNT "rl:a:b",
+        ACCOUNT "rl:*-*",
     };
     static const char *const names[] = { "", "a b", "**", "*-*", "{", "{0}", "{5}", "{2}", "{1" };
     for (size_t i = 0; i < sizeof(identities) / sizeof(identities[0]); i++) {
@@ -128,6 +154,7 @@ Test(controller_access, bad_patterns_are_told)
     }
     cr_assert_null(pattern_identity_fault("spiffe://lab/*/n-*"));
     cr_assert_null(pattern_identity_fault("*.lab.example"));
+    cr_assert_null(pattern_identity_fault(ACCOUNT "*:ppo-*"));
     cr_assert_null(pattern_name_fault("{1}-*", 1));
 }
 
@@ -207,7 +234,7 @@ static const struct access table = { .rows = rows, .rows_count = sizeof(rows) / 
 static struct rpc_peer certificate(const char *name)
 {
     struct rpc_peer peer = { .principal = RPC_PRINCIPAL_CERTIFICATE, .names_count = 1 };
-    peer.names[0].is_spiffe = strncmp(name, "spiffe:", 7) == 0;
+    peer.names[0].kind = strncmp(name, "spiffe:", 7) == 0 ? RPC_NAME_SPIFFE : RPC_NAME_DNS;
     (void)snprintf(peer.names[0].text, sizeof(peer.names[0].text), "%s", name);
     (void)snprintf(peer.identity, sizeof(peer.identity), "%s", name);
     return peer;

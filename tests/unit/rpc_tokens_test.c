@@ -41,7 +41,7 @@ Test(rpc_tokens, whose_it_is)
     cr_assert(baton_ok(&st), "%s", st.message);
     cr_assert(find(tokens, TOKEN_A, &name));
     cr_assert_str_eq(name.text, "spiffe://lab/operator/ada");
-    cr_assert(name.is_spiffe);
+    cr_assert_eq(name.kind, RPC_NAME_SPIFFE);
     cr_assert_not(find(tokens, "0123456789abcdeF", &name));
     cr_assert_not(find(tokens, "", &name));
     cr_assert_not(find(tokens, DIGEST_A, &name), "the digest is no token");
