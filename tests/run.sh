@@ -98,7 +98,7 @@ note_failures() {
     /^not ok - / {
       print suite ": " $0
       for (i = shown = 0; i < count && shown < 6; i++)
-        if (said[i] ~ /Error|error:|not within|Assertion|FAILED/) { print "    " substr(said[i], 1, 240); shown++ }
+        if (said[i] ~ /Error|error:|not within|Assertion|FAILED|[.][ch]:[0-9]+:/) { print "    " substr(said[i], 1, 240); shown++ }
       for (i = count > 4 ? count - 4 : 0; i < count; i++) print "    " substr(said[i], 1, 240)
       count = 0
       next
