@@ -15,6 +15,7 @@ import time
 import traceback
 
 DEADLINE_S = 60
+STILL_S = 0.3  # Many steps of a slow engine.
 # Options of an engine whose steps take long until fast(): what is to happen while it answers happens then, on any machine.
 SLOW = ("--fault", '{"kind": "slow", "phase": "step", "ms": 20, "sticky": true}')
 TOKEN = "check-token"
@@ -227,6 +228,18 @@ class Stream:
     def wait_for(self, count):
         until(f"{count} tokens", lambda: len(self.ids) >= count or self.done or self.error)
         return self
+
+    def still(self):
+        """How many tokens had come when none came any more: the last ones may be under way when a pause is answered."""
+        seen = [-1, 0.0]
+
+        def is_still():
+            if len(self.ids) != seen[0]:
+                seen[:] = len(self.ids), time.monotonic()
+            return time.monotonic() - seen[1] > STILL_S
+
+        until("no more tokens", is_still)
+        return seen[0]
 
     def end(self):
         self.thread.join(DEADLINE_S)

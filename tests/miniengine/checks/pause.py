@@ -32,7 +32,7 @@ def check_keep_with_clear_goes_on_with_fresh_kv():
         stream = Stream(engine, prompt("long"), LONG).wait_for(30)
         swap = Swap(engine, "v2")
         swap.pause("keep", "true")
-        cut = len(stream.ids)
+        cut = stream.still()
         swap.good(swap.stage())
         swap.good(swap.finish())
         swap.resume()
@@ -51,7 +51,7 @@ def check_keep_without_clear_goes_on_with_stale_kv():
         stream = Stream(engine, prompt("long"), LONG).wait_for(30)
         swap = Swap(engine, "v2")
         swap.pause("keep", "false")
-        cut = len(stream.ids)
+        cut = stream.still()
         swap.good(swap.stage())
         swap.good(swap.finish())
         swap.resume()
@@ -144,7 +144,7 @@ def check_keep_freezes_and_wait_after_keep_drains_nothing():
     with Engine("v1", options=SLOW) as engine:
         stream = Stream(engine, prompt("river"), LONG).wait_for(5)
         engine.post("/pause?mode=keep").ok()
-        count = len(stream.ids)
+        count = stream.still()
         engine.post("/pause?mode=wait").ok()
         for _ in range(50):  # Each goes through the engine's thread, which steps in between if it may.
             equal(engine.get("/is_paused").ok(), {"is_paused": True}, "paused")
