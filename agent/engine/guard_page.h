@@ -40,7 +40,7 @@ struct guard_page {
     uint32_t pid;
     _Atomic uint32_t held;
     _Atomic uint32_t active;
-    uint8_t reserved[3932];
+    uint8_t reserved[3932]; /* The guard's own: which API server processes are of this boot. */
 };
 _Static_assert(sizeof(struct guard_page) == GUARD_PAGE_BYTES, "the page is one file of 4 KiB");
 _Static_assert(__builtin_offsetof(struct guard_page, boots) == 128,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import multiprocessing
 import os
 import struct
 import tempfile
@@ -23,6 +24,19 @@ async def _generator(scope, receive, send):
     head = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]}
     await send(head)
     await send({"type": "http.response.body", "body": b"echo " + body})
+
+
+def _sibling(pipe):
+    """An API server process: says what its guard sees, or takes so many requests, as it is told."""
+    made = guard.Guard(_generator)
+    while True:
+        try:
+            told = pipe.recv()
+        except EOFError:
+            return
+        if told != "state":
+            made._page.count_active(told)
+        pipe.send(made.state())
 
 
 class Client:
@@ -141,6 +155,50 @@ class GuardTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(again.state()["gate"], "shut")
         self.assertEqual(self.guard.state()["gate"], "shut", "the dead incarnation stays shut")
         self.assertNotEqual(again.state()["bootId"], "0" * 32)
+
+    def siblings(self, count):
+        """Processes of this one, which has no guard on their page; each lives until its pipe is closed."""
+        os.environ["BATON_GUARD_PAGE"] = self.path("siblings.page")
+        context, found = multiprocessing.get_context("spawn"), []
+        for _ in range(count):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_sibling, args=(theirs,))
+            process.start()
+            theirs.close()
+            found.append((ours, process))
+            self.addCleanup(process.join)
+            self.addCleanup(ours.close)
+        return found
+
+    def states(self, siblings):
+        for pipe, _ in siblings:
+            pipe.send("state")
+        return [pipe.recv() for pipe, _ in siblings]
+
+    async def test_api_server_processes_of_one_launcher_are_one_boot(self):
+        pair = self.siblings(2)
+        first, second = self.states(pair)
+        self.assertEqual((1, first["bootId"]), (first["boots"], second["bootId"]))
+        self.assertEqual(first["boots"], second["boots"])
+        agent = servers.AgentPage(self.path("siblings.page"))
+        agent.write(servers.OPEN, 7)
+        self.assertEqual(["open", "open"], [state["gate"] for state in self.states(pair)])
+        for (pipe, _), inside in zip(pair, (2, 3)):
+            pipe.send(inside)
+            pipe.recv()
+        self.assertEqual([5, 5], [state["active"] for state in self.states(pair)])
+        self.assertEqual((0, 5), agent.counters())
+
+    async def test_a_process_that_follows_a_dead_one_is_a_new_boot(self):
+        """The same launcher starts a server again: nothing that was opened for the old one is open."""
+        (pair,) = self.siblings(1)
+        self.states([pair])
+        servers.AgentPage(self.path("siblings.page")).write(servers.OPEN, 7)
+        self.assertEqual("open", self.states([pair])[0]["gate"])
+        pair[0].close()
+        pair[1].join()
+        (again,) = self.states(self.siblings(1))
+        self.assertEqual((2, "shut", 0), (again["boots"], again["gate"], again["active"]))
 
     async def test_probing_paths_pass_always(self):
         for path in ("/health", "/ping", "/metrics", "/version", "/v1/models", "/load"):

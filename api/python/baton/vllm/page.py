@@ -1,10 +1,15 @@
 """The page of memory that a guard shares with its agent: layout, the guard's section, reading.
 
-The C side is agent/engine/guard_page.h.  The agent writes bytes 8 to 127, the guard the rest."""
+The C side is agent/engine/guard_page.h.  The agent writes bytes 8 to 127, the guard the rest.
+
+A server may have several API server processes, each with a guard.  They are one boot: the first of a launcher's
+processes begins it, its siblings join, each with a slot for its own counts."""
 
 import fcntl
 import mmap
+import multiprocessing
 import os
+import pathlib
 import struct
 import time
 from collections import namedtuple
@@ -20,8 +25,11 @@ _SEQUENCE = struct.Struct("<Q")
 _AGENT = struct.Struct("<IIQQQI")
 _BOOTS = struct.Struct("<Q")
 _COUNTER = struct.Struct("<I")
+_LAUNCHER = struct.Struct("<QQ")
+_SLOT, _COUNTS = struct.Struct("<IIII"), struct.Struct("<II")
 _AT_SEQUENCE, _AT_AGENT = 8, 16
 _AT_BOOTS, _AT_BOOT_ID, _AT_PID, _AT_HELD, _AT_ACTIVE = 128, 136, 152, 156, 160
+_AT_LAUNCHER, _AT_SLOTS, SLOTS = 168, 256, 64
 _TRIES = 1000
 _LOCK_SECONDS = 5
 
@@ -56,23 +64,69 @@ def _map(path):
         memory = mmap.mmap(descriptor, SIZE)
         if not any(memory[: _HEAD.size]):
             _HEAD.pack_into(memory, 0, MAGIC, LAYOUT)
-        boots = _announce(memory)
+        place = _announce(memory)
     finally:
         # By hand: the mapping keeps the open file, and with it the lock, alive after close().
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
-    return memory, boots
+    return memory, place
+
+
+def _life(pid):
+    """(pid, start time) of a process; (pid, 0) if it has gone."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return pid, 0
+    return pid, int(status.rpartition(")")[2].split()[19]) & 0xFFFFFFFF
+
+
+def _launcher():
+    """The process whose API servers are siblings: our parent, if it made us as one."""
+    parent = multiprocessing.parent_process()
+    return _life(os.getpid() if parent is None else parent.pid)
+
+
+def _slots(memory):
+    """(pid, start time, held, active) of each sibling."""
+    for i in range(SLOTS):
+        slot = _SLOT.unpack_from(memory, _AT_SLOTS + i * _SLOT.size)
+        if slot[0] == 0:
+            return
+        yield slot
+
+
+def _has_siblings(memory, launcher):
+    """The page's boot is of our launcher, is not an earlier one of ours, and its first process lives."""
+    lives = [(pid, start) for pid, start, _, _ in _slots(memory)]
+    same = _LAUNCHER.unpack_from(memory, _AT_LAUNCHER) == launcher
+    return same and bool(lives) and _life(os.getpid()) not in lives and _life(lives[0][0]) == lives[0]
 
 
 def _announce(memory):
-    """Write a new incarnation into a page of a known layout; None for another layout."""
+    """(boots, our slot): of our siblings' boot, else of a new one; None for another layout."""
     if _HEAD.unpack_from(memory, 0) != (MAGIC, LAYOUT):
         return None
+    launcher, slot = _launcher(), 0
+    if _has_siblings(memory, launcher):
+        slot, boots = sum(1 for _ in _slots(memory)), _BOOTS.unpack_from(memory, _AT_BOOTS)[0]
+    else:
+        boots = _begin(memory, launcher)
+    if slot == SLOTS:
+        raise RuntimeError(f"more than {SLOTS} API server processes; start it with a smaller --api-server-count")
+    _SLOT.pack_into(memory, _AT_SLOTS + slot * _SLOT.size, *_life(os.getpid()), 0, 0)
+    return boots, slot
+
+
+def _begin(memory, launcher):
+    """A new incarnation."""
     boots = _BOOTS.unpack_from(memory, _AT_BOOTS)[0] + 1
     memory[_AT_BOOT_ID : _AT_BOOT_ID + 16] = os.urandom(16)
     _COUNTER.pack_into(memory, _AT_PID, os.getpid())
     _COUNTER.pack_into(memory, _AT_HELD, 0)
     _COUNTER.pack_into(memory, _AT_ACTIVE, 0)
+    memory[_AT_SLOTS : _AT_SLOTS + SLOTS * _SLOT.size] = bytes(SLOTS * _SLOT.size)
+    _LAUNCHER.pack_into(memory, _AT_LAUNCHER, *launcher)
     _BOOTS.pack_into(memory, _AT_BOOTS, boots)
     return boots
 
@@ -81,9 +135,19 @@ class Page:
     """One mapped page.  For one thread: the API server's event loop."""
 
     def __init__(self, path):
-        self._memory, self.boots = _map(path)
-        self.held = 0
-        self.active = 0
+        self._memory, place = _map(path)
+        self.boots, slot = place or (None, 0)
+        self._at_counts = _AT_SLOTS + slot * _SLOT.size + 8
+        self._held = self._active = 0
+
+    @property
+    def held(self):
+        """Of all siblings."""
+        return sum(held for _, _, held, _ in _slots(self._memory)) if self.boots is not None else self._held
+
+    @property
+    def active(self):
+        return sum(active for _, _, _, active in _slots(self._memory)) if self.boots is not None else self._active
 
     @property
     def boot_id(self):
@@ -114,11 +178,17 @@ class Page:
         return View(gate, hold_max, hold_ms, version, salt == 1)
 
     def count_held(self, change):
-        self.held += change
-        if self.boots is not None:
-            _COUNTER.pack_into(self._memory, _AT_HELD, self.held)
+        self._held += change
+        self._note()
 
     def count_active(self, change):
-        self.active += change
-        if self.boots is not None:
-            _COUNTER.pack_into(self._memory, _AT_ACTIVE, self.active)
+        self._active += change
+        self._note()
+
+    def _note(self):
+        """Our slot, and the sums of all."""
+        if self.boots is None or _BOOTS.unpack_from(self._memory, _AT_BOOTS)[0] != self.boots:
+            return  # A later boot's page.
+        _COUNTS.pack_into(self._memory, self._at_counts, self._held, self._active)
+        _COUNTER.pack_into(self._memory, _AT_HELD, self.held)
+        _COUNTER.pack_into(self._memory, _AT_ACTIVE, self.active)
