@@ -272,6 +272,19 @@ static void text_or_empty(const json_t *value, char *out, size_t out_bytes)
     }
 }
 
+static void flags_fill(const json_t *config, struct answer_server *out)
+{
+    const json_t *model = json_object_get(config, "model_config");
+    const char *path = json_string_value(json_object_get(model, "model"));
+    const char *name = json_string_value(json_object_get(model, "served_model_name"));
+    const char *device =
+        json_string_value(json_object_get(json_object_get(config, "device_config"), "device"));
+    out->sleep_mode = json_is_true(json_object_get(model, "enable_sleep_mode"));
+    out->compiled_on_cpu = device != NULL && strcmp(device, "cpu") == 0 &&
+                           json_is_false(json_object_get(model, "enforce_eager"));
+    out->named_by_path = path != NULL && name != NULL && path[0] == '/' && strcmp(path, name) == 0;
+}
+
 struct baton_status answer_server(struct baton_bytes body, struct answer_server *out)
 {
     json_t *root = NULL;
@@ -285,8 +298,7 @@ struct baton_status answer_server(struct baton_bytes body, struct answer_server 
         text_or_empty(json_object_get(transfer, "backend"), out->backend, sizeof out->backend);
         text_or_empty(json_object_get(config, "instance_id"), out->instance, sizeof out->instance);
         out->external_kv = json_is_object(json_object_get(config, "kv_transfer_config"));
-        out->sleep_mode = json_is_true(
-            json_object_get(json_object_get(config, "model_config"), "enable_sleep_mode"));
+        flags_fill(config, out);
     } else {
         st = malformed("must be an object", "vllm_config");
     }
@@ -447,6 +459,13 @@ static bool error_of(const json_t *error, uint32_t rank, struct answer_part *out
     return true;
 }
 
+/* Only for the reader of a failure: 'ok' says whether there are any. */
+static void mismatched_fill(const json_t *names, struct answer_part *out)
+{
+    out->mismatched = (uint32_t)json_array_size(names);
+    text_or_empty(json_array_get(names, 0), out->mismatched_first, sizeof out->mismatched_first);
+}
+
 static struct baton_status part_fill(const json_t *value, const char *name, uint32_t rank,
                                      struct answer_part *out)
 {
@@ -476,6 +495,7 @@ static struct baton_status part_fill(const json_t *value, const char *name, uint
     if (!error_of(json_object_get(value, "error"), rank, out)) {
         return bad_member(rank, name, "error");
     }
+    mismatched_fill(json_object_get(value, "mismatched"), out);
     return baton_status_ok();
 }
 

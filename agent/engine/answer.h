@@ -28,6 +28,8 @@ struct answer_part {
     char digest[BATON_DIGEST_TEXT_BYTES];
     struct engine_fence fence; /* Zeroes in 'readback'. */
     enum engine_level level;   /* Of 'readback'. */
+    uint32_t mismatched; /* Of 'readback': tensors that it names as different; the first of them: */
+    char mismatched_first[BATON_TENSOR_NAME_BYTES];
     char error_code[BATON_NAME_BYTES];
     char error_message[BATON_TEXT_BYTES];
     char error_tensor[BATON_TENSOR_NAME_BYTES];
@@ -71,8 +73,10 @@ struct answer_guard {
 struct answer_server {
     char backend[BATON_NAME_BYTES]; /* Of weight transfer; empty: none. */
     char instance[BATON_UID_TEXT_BYTES];
-    bool external_kv; /* A KV connector is configured. */
-    bool sleep_mode;  /* It can release its memory. */
+    bool external_kv;     /* A KV connector is configured. */
+    bool sleep_mode;      /* It can release its memory. */
+    bool compiled_on_cpu; /* Compiled code on a CPU, which may hold packed weights of its own. */
+    bool named_by_path;   /* Clients call its model by the directory that it was started on. */
 };
 
 /* The sentence of an error answer, in any of the three shapes that vLLM uses, cut to fit; the start of

@@ -66,6 +66,8 @@ struct engine_facts {
     bool salt;                          /* The guard salts requests by version. */
     bool sleep_mode;                    /* It can release its memory. */
     bool external_kv;                   /* KV leaves the engine: a connector is configured. */
+    bool compiled_on_cpu;               /* Its compiled code may hold packed weights of its own. */
+    bool named_by_path;                 /* Clients call its model by the directory of its start. */
     bool live;                          /* It takes prepare and swap_live. */
     char live_reason[BATON_TEXT_BYTES]; /* Why it does or does not. */
     enum guard_gate gate;               /* As the guard reads it. */

@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "agent/engine/vllm.h"
-
-/* 0.27 has labels and success in the answer of a cache reset; 0.32 has weight checksums. */
-enum { MINOR_MIN = 27, MINOR_CHECKSUMS = 32 };
+#include "agent/engine/vllm_versions.h"
 
 BATON_PRINTF(2, 3)
 static void reason_set(struct engine_facts *facts, const char *fmt, ...)
@@ -34,17 +32,6 @@ static struct baton_status finding(const struct engine *engine, struct baton_sta
     }
     reason_set(facts, "%s%s%s", st.message, st.hint[0] != '\0' ? "; " : "", st.hint);
     return baton_status_ok();
-}
-
-/* The minor number of "0.32.0"; anything from 1.0 on counts as newest. */
-static unsigned long minor_of(const char *software)
-{
-    char *end = NULL;
-    unsigned long major = strtoul(software, &end, 10);
-    if (end == software || *end != '.') {
-        return 0;
-    }
-    return major > 0 ? 1000 : strtoul(end + 1, NULL, 10);
 }
 
 /* The guard that answers must be the one of our page: same count of boots, same boot. */
@@ -96,11 +83,11 @@ static struct baton_status find_software(struct engine *engine, uint64_t deadlin
     if (!baton_ok(&st)) {
         return finding(engine, st, facts);
     }
-    unsigned long minor = minor_of(facts->software);
-    engine->found.checksums = minor >= MINOR_CHECKSUMS;
-    if (minor < MINOR_MIN) {
-        reason_set(facts, "version %s is too old; 0.%d or newer is needed", facts->software,
-                   MINOR_MIN);
+    engine->found.checksums = vllm_has(facts->software, VLLM_CHECKSUMS);
+    if (vllm_minor(facts->software) < VLLM_MINOR_OLDEST) {
+        reason_set(facts,
+                   "version %s is too old; 0.%d or newer is needed: it has no label to read back",
+                   facts->software, VLLM_MINOR_OLDEST);
     }
     return baton_status_ok();
 }
@@ -249,8 +236,8 @@ static struct baton_status try_reload(struct engine *engine, const struct answer
     engine->found.way_in = ENGINE_WAY_IN_RELOAD;
     (void)snprintf(facts->live_reason, sizeof facts->live_reason,
                    "the engine has no weight-transfer backend baton");
-    reason_set(facts, "weight-transfer backend is \"%s\", not \"baton\": reload_weights",
-               server->backend[0] != '\0' ? server->backend : "none");
+    vllm_reload_reason(facts->software, server->backend, facts->way_in_reason,
+                       sizeof facts->way_in_reason);
     return st;
 }
 
@@ -268,6 +255,8 @@ static struct baton_status find_way_in(struct engine *engine, uint64_t deadline_
     if (facts->incarnation[0] == '\0') {
         memcpy(facts->incarnation, server.instance, sizeof facts->incarnation);
     }
+    facts->compiled_on_cpu = server.compiled_on_cpu;
+    facts->named_by_path = server.named_by_path;
     if (strcmp(server.backend, "baton") == 0) {
         return try_plugin(engine, deadline_ns, facts);
     }

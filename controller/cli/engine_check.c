@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/engine/vllm_versions.h"
 #include "api/base/bytes.h"
 #include "api/base/clock.h"
 #include "api/http/http.h"
@@ -144,6 +145,27 @@ static void check_way_in(struct check *check)
     }
 }
 
+/* What was started in a way that works today and will not at the first swap. */
+static void check_flags(struct check *check)
+{
+    const struct engine_facts *facts = &check->facts;
+    unsigned long minor = vllm_minor(facts->software);
+    if (minor > VLLM_MINOR_NEWEST) {
+        check_add(check, "software", CHECK_WARN,
+                  "try --self-update on an engine that nobody uses; deploy/docs/vllm.md, Versions",
+                  "vLLM %s is newer than 0.%d, the newest that this batonctl knows",
+                  facts->software, VLLM_MINOR_NEWEST);
+    }
+    if (facts->compiled_on_cpu) {
+        check_add(check, "flags", CHECK_WARN, "start it with --enforce-eager",
+                  "on a CPU compiled code may hold the old weights after a swap");
+    }
+    if (facts->named_by_path) {
+        check_add(check, "name", CHECK_WARN, "start it with --served-model-name NAME",
+                  "clients must call the model by its directory, which another version's is not");
+    }
+}
+
 static void check_attach(struct check *check)
 {
     struct baton_status st = check->adapter->open(&check->options, &check->engine);
@@ -164,6 +186,7 @@ static void check_attach(struct check *check)
         check_add(check, "way in", CHECK_WARN, NULL, "not looked for: see above");
     } else {
         check_way_in(check);
+        check_flags(check);
     }
 }
 

@@ -1,6 +1,6 @@
 # Tests of agent/engine: unit, conformance against miniengine, fuzzing of answers.
 set(here ${CMAKE_CURRENT_LIST_DIR})
-foreach(module answer guard process)
+foreach(module answer guard process versions)
   baton_test(engine_${module}_test SOURCES ${here}/engine_${module}_test.c LIBS agent_engine)
 endforeach()
 foreach(module http vllm)

@@ -320,4 +320,27 @@ Test(answer, sums_up_a_readback)
     cr_expect(baton_ok(&st) && update.ok && update.level == ENGINE_LEVEL_RESIDENT);
     st = answer_sum(&report, ANSWER_READBACK, DIGEST_B, NULL, &update);
     cr_expect(!baton_ok(&st) && !update.ok && !update.restored);
+    rank.readback = "{\"ok\":false,\"version_digest\":\"" DIGEST_A
+                    "\",\"level\":\"resident\",\"tensors\":3,\"mismatched\":[\"a.w\",\"b.w\"]}";
+    st = read_ranks(&rank, 1);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    st = answer_sum(&report, ANSWER_READBACK, DIGEST_A, NULL, &update);
+    cr_expect_eq(st.reason, BATON_REASON_ENGINE_LIED);
+    cr_expect_not_null(strstr(st.message, "2 tensors differ, the first is a.w"), "%s", st.message);
+    cr_expect_str_eq(update.error_code, "VERIFY_FAILED");
+}
+
+Test(answer, reads_how_a_server_was_started)
+{
+    static const char TEXT[] =
+        "{\"vllm_config\":{\"instance_id\":\"a\",\"device_config\":{\"device\":\"cpu\"},"
+        "\"model_config\":{\"model\":\"/m/v1\",\"served_model_name\":\"/m/v1\","
+        "\"enforce_eager\":false}}}";
+    struct answer_server server;
+    struct baton_status st = answer_server(baton_bytes_of(TEXT), &server);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_expect(server.compiled_on_cpu && server.named_by_path);
+    st = answer_server(baton_bytes_of("{\"vllm_config\":{}}"), &server);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    cr_expect(!server.compiled_on_cpu && !server.named_by_path);
 }

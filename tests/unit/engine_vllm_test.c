@@ -124,6 +124,11 @@ static void say_ok(const char *request, const char *body)
     say((struct script_row)OK(request, body));
 }
 
+static void say_code(const char *request, int code, const char *body)
+{
+    say((struct script_row){ request, code, body, SCRIPT_ANSWER, NULL });
+}
+
 /* Starts the engine: what was said so far, then the sound answers to whatever was not said. */
 static void serve(void)
 {
@@ -194,11 +199,9 @@ Test(vllm, attach_finds_what_is_there)
 
 Test(vllm, attach_says_why_there_is_no_way_in)
 {
-    say((struct script_row){ "GET /get_world_size", 404, "{\"detail\":\"Not Found\"}",
-                             SCRIPT_ANSWER, NULL });
+    say_code("GET /get_world_size", 404, "{\"detail\":\"Not Found\"}");
     expect_no_way_in("VLLM_SERVER_DEV_MODE=1");
-    say((struct script_row){ "GET /baton/guard", 403, "{\"error\":{\"message\":\"no\"}}",
-                             SCRIPT_ANSWER, NULL });
+    say_code("GET /baton/guard", 403, "{\"error\":{\"message\":\"no\"}}");
     expect_no_way_in("token file");
     say_ok("GET /version", "{\"version\":\"0.25.1\"}");
     expect_no_way_in("0.25.1 is too old");
@@ -353,9 +356,7 @@ Test(vllm, partial_wake_is_no_wake)
 
 Test(vllm, pause_answered_500_by_a_stale_reply_is_seen_through)
 {
-    say((struct script_row){ "POST /pause", 500,
-                             "{\"error\":\"Failed to pause generation: something older\"}",
-                             SCRIPT_ANSWER, NULL });
+    say_code("POST /pause", 500, "{\"error\":\"Failed to pause generation: something older\"}");
     say_ok("RPC check_health", "{\"results\":[null,null]}"); /* attach */
     say_ok("RPC check_health", "{\"results\":[null,null]}"); /* before the pause */
     say_ok("RPC check_health", "{\"results\":[null,{\"late\":1}]}");
@@ -466,8 +467,7 @@ Test(vllm, update_answered_500_looks_whether_the_ranks_are_in_step)
 {
     say_attach_reports();
     say_ok("RPC baton_report", REPORT_OLD);
-    say((struct script_row){ "POST /update_weights", 500,
-                             "{\"error\":{\"message\":\"worker failed\"}}", SCRIPT_ANSWER, NULL });
+    say_code("POST /update_weights", 500, "{\"error\":{\"message\":\"worker failed\"}}");
     say_ok("RPC check_health", "{\"results\":[null,null]}");
     say_ok("RPC check_health", "{\"results\":[null,{\"late\":1}]}");
     attach();
@@ -479,8 +479,7 @@ Test(vllm, update_answered_500_looks_whether_the_ranks_are_in_step)
 
 Test(vllm, update_refused_by_the_worker_does_not_finish_a_session_that_is_closed)
 {
-    say((struct script_row){ "POST /update_weights", 500,
-                             "{\"error\":{\"message\":\"worker failed\"}}", SCRIPT_ANSWER, NULL });
+    say_code("POST /update_weights", 500, "{\"error\":{\"message\":\"worker failed\"}}");
     attach();
     struct baton_status st = run_update(PLENTY);
     cr_expect_not_null(strstr(st.message, "worker failed"), "%s", st.message);
@@ -591,8 +590,7 @@ Test(vllm, reload_that_fails_leaves_an_engine_to_recreate)
 {
     say_ok("GET /server_info", INFO("null"));
     say_ok("GET /get_world_size", "{\"world_size\":1}");
-    say((struct script_row){ "RPC reload_weights", 500, "{\"error\":{\"message\":\"bad\"}}",
-                             SCRIPT_ANSWER, NULL });
+    say_code("RPC reload_weights", 500, "{\"error\":{\"message\":\"bad\"}}");
     say((struct script_row){ "RPC reload_weights", 0, "", SCRIPT_HANG, NULL });
     attach();
     landing_make(DIGEST_B);
@@ -611,12 +609,9 @@ Test(vllm, cache_label_and_resume_are_believed_only_when_read_back)
 {
     say_ok("POST /reset_prefix_cache", "{\"success\":true}");
     say_ok("POST /reset_prefix_cache", "{\"success\":false}");
-    say((struct script_row){ "POST /update_weight_version", 200, "{\"success\":true}",
-                             SCRIPT_ANSWER, NULL });
-    say((struct script_row){ "POST /update_weight_version", 200, "{\"success\":true}",
-                             SCRIPT_ANSWER, NULL });
-    say((struct script_row){ "POST /update_weight_version", 404, "{\"detail\":\"Not Found\"}",
-                             SCRIPT_ANSWER, NULL });
+    say_code("POST /update_weight_version", 200, "{\"success\":true}");
+    say_code("POST /update_weight_version", 200, "{\"success\":true}");
+    say_code("POST /update_weight_version", 404, "{\"detail\":\"Not Found\"}");
     attach();
     struct baton_status st = adapter->invalidate(engine, PLENTY);
     cr_expect(baton_ok(&st), "%s", st.message);
