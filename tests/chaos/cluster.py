@@ -192,9 +192,10 @@ class Cluster(scenario.PatientFleet):
         return Daemon(self.world.nodes[name], name, argv, self.dir / f"{name}.log", {"GOMAXPROCS": "1"})
 
     def number_of(self, name, others):
-        """The member's id as the others have it; None: they have none of that name, or do not say."""
+        """The member's id as the others have it, also before its first start (it has no name then); None: they have none, or do not say."""
+        peer = f"http://{self.address(name)}:{PEER_PORT}"
         listed = next(filter(None, (self.ask_etcd(m, "cluster/member/list", {}) for m in others)), {})
-        return next((m["ID"] for m in listed.get("members", []) if m.get("name") == name), None)
+        return next((m["ID"] for m in listed.get("members", []) if peer in m.get("peerURLs", [])), None)
 
     def replace_member(self, name):
         """The member leaves the cluster for good, and one of its name joins with an empty disk, as deploy/docs/etcd.md says; one after
@@ -209,7 +210,9 @@ class Cluster(scenario.PatientFleet):
                 daemon.wanted = True
                 return False
             daemon.kill()
-            joined = lambda: any(self.ask_etcd(m, "cluster/member/add", {"peerURLs": [peer]}) for m in others)
+            # An answer may be lost here, too.
+            is_listed = lambda: self.number_of(name, others) not in (None, number)
+            joined = lambda: any(self.ask_etcd(m, "cluster/member/add", {"peerURLs": [peer]}) for m in others) or is_listed()
             fleet.wait_until(f"{name} may join again", joined, every=0.3)
             shutil.rmtree(f"{self.dir}/{name}/etcd")
             daemon.argv[daemon.argv.index("--initial-cluster-state") + 1] = "existing"
