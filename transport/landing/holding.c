@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/base/clock.h"
@@ -158,13 +159,38 @@ static void unlink_holding(struct holding *holding)
     }
 }
 
+/* Under the root's lock. */
+static void put_in_list(struct holding *holding)
+{
+    holding->next = holding->root->holdings;
+    holding->root->holdings = holding;
+}
+
 static void enlist(struct holding *holding)
 {
+    (void)pthread_mutex_lock(&holding->root->lock);
+    put_in_list(holding);
+    (void)pthread_mutex_unlock(&holding->root->lock);
+}
+
+/* Enlists what was read without the lock, unless its directory is not the version's any more: it was removed meanwhile (a rename,
+ * under the lock), and nobody would tell this one that it is gone. */
+static bool enlist_sealed(struct holding *holding)
+{
+    char name[BATON_DIGEST_TEXT_BYTES];
+    struct stat ours;
+    struct stat now;
     struct landing_root *root = holding->root;
+    digest_format(holding->digest, name);
     (void)pthread_mutex_lock(&root->lock);
-    holding->next = root->holdings;
-    root->holdings = holding;
+    bool is_there = fstat(holding->dir_fd, &ours) == 0 &&
+                    fstatat(root->dir_fd, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+                    ours.st_ino == now.st_ino;
+    if (is_there) {
+        put_in_list(holding);
+    }
     (void)pthread_mutex_unlock(&root->lock);
+    return is_there;
 }
 
 /* The directory of a sealed version, its manifest and its chunk table. */
@@ -206,6 +232,11 @@ static struct baton_status load(struct landing_root *root, struct digest digest,
     return st;
 }
 
+static struct baton_status not_here(void)
+{
+    return baton_status_make(BATON_NOT_FOUND, BATON_REASON_NONE, "the version is not here");
+}
+
 struct baton_status holding_open(struct landing_root *root, struct digest digest,
                                  struct holding **out)
 {
@@ -220,12 +251,15 @@ struct baton_status holding_open(struct landing_root *root, struct digest digest
         return baton_status_ok();
     }
     if (!landing_has(root, digest)) {
-        return baton_status_make(BATON_NOT_FOUND, BATON_REASON_NONE, "the version is not here");
+        return not_here();
     }
     /* Two that open it at once read it twice; each has its own. */
     struct baton_status st = load(root, digest, &holding);
+    if (baton_ok(&st) && !enlist_sealed(holding)) {
+        destroy(holding);
+        return not_here();
+    }
     if (baton_ok(&st)) {
-        enlist(holding);
         *out = holding;
     }
     return st;
