@@ -236,8 +236,10 @@ static void tell_troubles(struct daemon *daemon)
 
 void daemon_on_exchange(void *target, void *argument)
 {
+    struct daemon *daemon = target;
     (void)argument;
-    tell_troubles(target);
+    exchange_heard(daemon->exchange);
+    tell_troubles(daemon);
 }
 
 static void take_peer_access(void *context, const void *message)
@@ -599,6 +601,8 @@ void daemon_destroy(struct daemon *daemon)
     if (daemon == NULL) {
         return;
     }
+    /* First: nobody takes from the mailbox any more, and who tells of refusals would wait for room in it. */
+    exchange_stop(daemon->exchange);
     local_server_destroy(daemon->local);
     peer_server_drain(daemon->peer_server);
     peer_links_destroy(daemon->peer_links);
@@ -606,7 +610,6 @@ void daemon_destroy(struct daemon *daemon)
     link_destroy(daemon->link);
     hooks_destroy(daemon->hooks);
     destroy_workers(daemon);
-    exchange_stop(daemon->exchange);
     lander_destroy(daemon->lander);
     source_destroy(daemon->source);
     exchange_destroy(daemon->exchange);

@@ -39,6 +39,7 @@ struct exchange {
     size_t grants_count;
     struct exchange_trouble troubles[TROUBLES_MAX]; /* The oldest first. */
     size_t troubles_count;
+    bool is_telling; /* A tell is in the mailbox. */
 };
 
 /* --- what the controller says --- */
@@ -146,8 +147,19 @@ static void report(struct exchange *exchange, struct exchange_trouble *trouble)
     trouble->count = 1;
     (void)pthread_mutex_lock(&exchange->lock);
     note(exchange, trouble);
+    bool is_first = !exchange->is_telling;
+    exchange->is_telling = true;
     (void)pthread_mutex_unlock(&exchange->lock);
-    baton_mailbox_post_sure(exchange->options.mailbox, exchange->options.tell, NULL);
+    if (is_first) {
+        baton_mailbox_post_sure(exchange->options.mailbox, exchange->options.tell, NULL);
+    }
+}
+
+void exchange_heard(struct exchange *exchange)
+{
+    (void)pthread_mutex_lock(&exchange->lock);
+    exchange->is_telling = false;
+    (void)pthread_mutex_unlock(&exchange->lock);
 }
 
 static void on_refused(void *context, const struct p2p_refusal *refusal)

@@ -55,6 +55,9 @@ BATON_MUST_USE struct baton_status exchange_pull(struct exchange *exchange,
                                                  const struct agent_version_goal *goal,
                                                  struct landing_progress *progress);
 
+/* To be called when 'tell' runs.  One is posted at a time: a flood of refusals fills no mailbox, also none that nobody empties any
+ * more. */
+void exchange_heard(struct exchange *exchange);
 /* The oldest trouble that was not taken yet; false: there is none. */
 bool exchange_take_trouble(struct exchange *exchange, struct exchange_trouble *out);
 
