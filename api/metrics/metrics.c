@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/base/log.h"
 #include "api/metrics/metrics_page.h"
 
 enum {
@@ -70,6 +71,23 @@ static bool parse(const char *listen, struct address *out)
     v6->sin6_family = AF_INET6;
     v6->sin6_port = htons((uint16_t)port);
     return out->is_v6;
+}
+
+static bool is_loopback(const struct address *address)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address->at;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address->at;
+    return address->is_v6 ? IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) != 0
+                          : ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+static void warn_of_others(const char *listen)
+{
+    struct baton_log_field fields[] = { BATON_LOG_TEXT("listen", listen) };
+    baton_log_fields(BATON_LOG_WARN, "metrics",
+                     "other machines reach this page, and it asks nobody who they are; "
+                     "deploy/docs/metrics.md says what it tells",
+                     fields, 1);
 }
 
 /* --- answers --- */
@@ -172,6 +190,9 @@ struct baton_status metrics_create(const struct metrics_options *options, struct
     if (!baton_ok(&st)) {
         free(metrics);
         return st;
+    }
+    if (!is_loopback(&address)) {
+        warn_of_others(options->listen);
     }
     *out = metrics;
     return st;

@@ -1,7 +1,9 @@
 /* metrics_test.c -- a page of metrics in both formats, and the addresses that a server takes. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/base/clock.h"
 #include "api/metrics/metrics_page.h"
@@ -97,4 +99,34 @@ Test(metrics, addresses)
         cr_assert_eq(st.code, BATON_INVALID_ARGUMENT, "%s", bad[i]);
         cr_assert_null(metrics);
     }
+}
+
+/* Whether the start of a server there is warned of. */
+static bool is_warned_of(const char *listen)
+{
+    char text[1024] = "";
+    int ends[2];
+    int kept = dup(STDERR_FILENO);
+    struct metrics_options options = { listen, NULL, NULL };
+    struct metrics *metrics = NULL;
+    cr_assert_eq(pipe(ends), 0);
+    cr_assert_geq(dup2(ends[1], STDERR_FILENO), 0);
+    struct baton_status st = metrics_create(&options, &metrics);
+    cr_assert_geq(dup2(kept, STDERR_FILENO), 0);
+    (void)close(ends[1]);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    ssize_t size = read(ends[0], text, sizeof(text) - 1);
+    (void)close(ends[0]);
+    (void)close(kept);
+    metrics_destroy(metrics);
+    return size > 0 && strstr(text, "other machines reach this page") != NULL &&
+           strstr(text, listen) != NULL;
+}
+
+Test(metrics, who_lets_other_machines_ask_is_warned)
+{
+    cr_assert(is_warned_of("0.0.0.0:0"));
+    cr_assert_not(is_warned_of("127.0.0.1:0"));
+    cr_assert_not(is_warned_of("127.8.8.8:0"));
+    cr_assert_not(is_warned_of("[::1]:0"));
 }
