@@ -185,6 +185,15 @@ static bool never_left(struct etcd_http *http, CURLcode result, bool warm)
                      result == CURLE_COULDNT_RESOLVE_HOST || is_certificate(result));
 }
 
+/* Over TLS 1.3 a member refuses the client's certificate after the client thinks that all is well: what libcurl then finds is a
+ * connection that ended. */
+static bool may_be_refused(const char *endpoint, CURLcode result)
+{
+    return strncmp(endpoint, "https:", 6) == 0 &&
+           (result == CURLE_SEND_ERROR || result == CURLE_RECV_ERROR ||
+            result == CURLE_GOT_NOTHING || result == CURLE_HTTP2);
+}
+
 static struct baton_status failure(const char *endpoint, CURLcode result, const char *error,
                                    bool too_long)
 {
@@ -203,7 +212,10 @@ static struct baton_status failure(const char *endpoint, CURLcode result, const 
     }
     return baton_status_hint(baton_status_make(BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE,
                                                "etcd %s: %s", endpoint, what),
-                             "is etcd running there, and is the address right?");
+                             may_be_refused(endpoint, result)
+                                 ? "did etcd end there, or does it refuse the certificate of cert= "
+                                   "(its --trusted-ca-file)?"
+                                 : "is etcd running there, and is the address right?");
 }
 
 struct baton_status etcd_http_post(struct etcd_http *http, uint32_t endpoint, const char *path,

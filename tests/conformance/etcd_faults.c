@@ -645,8 +645,9 @@ static void certificates(void)
                    "/tls?timeoutMs=3000&ca=%s/ca.pem&cert=%s/other.pem&key=%s/other.key.pem", f, f,
                    f);
     etcd_rig_address(&rig, tail, address);
-    must_fail(store_open(address, WALL_NS, &store), BATON_UNAVAILABLE,
-              BATON_REASON_STORE_UNAVAILABLE, "none of 1 endpoints");
+    struct baton_status st = store_open(address, WALL_NS, &store);
+    must_fail(st, BATON_UNAVAILABLE, BATON_REASON_STORE_UNAVAILABLE, "none of 1 endpoints");
+    CHECK(strstr(st.hint, "does it refuse the certificate of cert=") != NULL);
     etcd_rig_stop(&rig);
 }
 
