@@ -1,12 +1,14 @@
-/* main.c -- gpu_suite PLUGIN VECTORS [figures]: checks the kernels; with "figures" also their rates.
+/* main.c -- gpu_suite CUDA IPC VECTORS [figures]: checks the kernels and the backends; with "figures" also
+ * their rates.  CUDA and IPC are the paths of the plug-ins.
  *
  * Exit 0: all hold and all figures are met; 1: not; 2: the device failed; a machine without a GPU
  * gets a line that says skip, and 0. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/gpu/rig.h"
+#include "tests/gpu/trainer.h"
 
 enum { RUN_SECONDS_MAX = 500 };
 
@@ -36,22 +38,29 @@ static void check_errors(struct rig *rig)
 
 int main(int argc, char **argv)
 {
-    if (argc < 3) {
-        fprintf(stderr, "usage: gpu_suite PLUGIN VECTORS [figures]\n");
+    if (argc < 4) {
+        fprintf(stderr, "usage: gpu_suite CUDA IPC VECTORS [figures]\n");
         return 2;
     }
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     alarm(RUN_SECONDS_MAX);
-    struct rig rig = rig_open(argv[1]);
-    check_digests(&rig, argv[2]);
+    if (argc == 5 && strcmp(argv[1], "trainer") == 0) {
+        return trainer_main(&(struct trainer_paths){ argv[2], argv[3] },
+                            strtoull(argv[4], NULL, 10));
+    }
+    struct trainer_paths paths = { argv[1], argv[2] };
+    struct rig rig = rig_open(paths.cuda);
+    check_digests(&rig, argv[3]);
     check_boxes(&rig);
     check_deltas(&rig);
     check_quantisers(&rig);
     check_host_path(&rig);
     check_errors(&rig);
-    if (argc > 3 && strcmp(argv[3], "figures") == 0) {
+    check_ipc(&rig, &paths);
+    if (argc > 4 && strcmp(argv[4], "figures") == 0) {
         figures(&rig);
         figures_host(&rig);
+        figures_ipc(&rig, &paths);
     }
     rig_close(&rig);
     return rig.failed + rig.missed > 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The GPU suite: builds only what it needs (CUDA toolkit, CMake, a C compiler; none of Baton's libraries), checks every kernel
-# against its CPU reference, and prints the figures as JSON lines, each beside the rate of a plain copy in the same run.
+# The GPU suite: builds only what it needs (CUDA toolkit, CMake, a C compiler, jansson), checks every kernel
+# against its CPU reference, the backends between processes, and prints the figures as JSON lines, each beside the rate of a plain copy in the same run.
 # usage: tests/gpu/run.sh [--no-figures] [--sanitize]
 #   --sanitize  the checks once more under compute-sanitizer's memcheck (slow)
 # BATON_GPU_BUILD: where it is built (default: a temporary folder).  Without a GPU it prints "skip - gpu: why" and exits 0.
@@ -40,7 +40,8 @@ if ! { cmake -S "$root/tests/gpu" -B "$build" && cmake --build "$build" -j "$(np
   exit 1
 fi
 
-suite=("$build/gpu_suite" "$build/transport/cuda/baton_cuda.so" "$root/tests/data/digest/vectors.txt")
+suite=("$build/gpu_suite" "$build/transport/cuda/baton_cuda.so" "$build/transport/ipc/baton_ipc.so"
+  "$root/tests/data/digest/vectors.txt")
 code=0
 "${suite[@]}" $figures || code=$?
 if [ -n "$sanitize" ] && command -v compute-sanitizer >/dev/null; then

@@ -50,12 +50,16 @@ static const char *read_config(json_t *top, const char **cuda, int *device)
     return NULL;
 }
 
-/* The stream, and an event for each place in the queue. */
+/* The streams, and an event for each place in the queue. */
 static int open_device(struct baton_tp *tp)
 {
-    if (!ipc_cuda_ok(tp, tp->cuda->use(tp->device), "the device") ||
-        !ipc_cuda_ok(tp, tp->cuda->stream_create(&tp->stream), "a stream")) {
+    if (!ipc_cuda_ok(tp, tp->cuda->use(tp->device), "the device")) {
         return BATON_TP_E_UNSUPPORTED;
+    }
+    for (size_t i = 0; i < IPC_STREAMS; i++) {
+        if (!ipc_cuda_ok(tp, tp->cuda->stream_create(&tp->streams[i]), "a stream")) {
+            return BATON_TP_E_INTERNAL;
+        }
     }
     for (size_t i = 0; i < IPC_SLOTS; i++) {
         if (!ipc_cuda_ok(tp, tp->cuda->event_create(&tp->landed[i]), "an event")) {
@@ -72,8 +76,10 @@ static void close_device(struct baton_tp *tp)
             (void)ipc_cuda_ok(tp, tp->cuda->event_destroy(tp->landed[i]), "an event");
         }
     }
-    if (tp->stream != NULL) {
-        (void)ipc_cuda_ok(tp, tp->cuda->stream_destroy(tp->stream), "a stream");
+    for (size_t i = 0; i < IPC_STREAMS; i++) {
+        if (tp->streams[i] != NULL) {
+            (void)ipc_cuda_ok(tp, tp->cuda->stream_destroy(tp->streams[i]), "a stream");
+        }
     }
 }
 
@@ -122,19 +128,29 @@ static int ipc_open(const struct baton_tp_host *host, const char *config, struct
     return BATON_TP_OK;
 }
 
+static bool is_busy(struct baton_tp *tp)
+{
+    for (size_t i = 0; i < IPC_STREAMS; i++) {
+        int busy = 0;
+        /* A context that is lost copies nothing any more. */
+        if (tp->cuda->stream_query(tp->streams[i], &busy) == BATON_CUDA_OK && busy) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Until the device has no copy of ours; false: it does not come to an end. */
 static bool wait_idle(struct baton_tp *tp)
 {
-    int busy = 1;
-    for (unsigned i = 0; busy && i < CLOSE_WAIT_MS * 1000 / CLOSE_POLL_US; i++) {
-        if (tp->cuda->stream_query(tp->stream, &busy) != BATON_CUDA_OK) {
-            return true; /* Its context is lost: it copies nothing any more. */
+    uint64_t deadline_ns = baton_clock_monotonic_ns() + CLOSE_WAIT_MS * BATON_NS_PER_MS;
+    while (is_busy(tp)) {
+        if (baton_clock_monotonic_ns() > deadline_ns) {
+            return false;
         }
-        if (busy) {
-            baton_clock_sleep_ns((uint64_t)CLOSE_POLL_US * 1000);
-        }
+        baton_clock_sleep_ns((uint64_t)CLOSE_POLL_US * 1000);
     }
-    return !busy;
+    return true;
 }
 
 static void free_mem(struct baton_tp *tp, struct baton_tp_mem *mem)

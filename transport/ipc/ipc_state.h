@@ -17,7 +17,8 @@ enum {
     IPC_MAPPINGS_MAX = 256, /* Likewise. */
     IPC_FLIGHTS = 16,       /* Copies that a device has at once. */
     IPC_SLICE_BYTES = 8 << 20,
-    IPC_TRANSFER_BYTES_MAX = 256 << 20,
+    IPC_STREAMS = 2, /* The end of a copy and the start of the next overlap. */
+    IPC_TRANSFER_BYTES_MAX = 1 << 30,
 };
 
 struct baton_tp_mem {
@@ -82,7 +83,7 @@ struct baton_tp {
     const struct baton_tp_host *host;
     const struct baton_cuda *cuda; /* Null: host memory only. */
     int device;
-    void *stream;
+    void *streams[IPC_STREAMS];
     void *landed[IPC_SLOTS]; /* Events, one a place in the queue. */
     struct board *board;
     struct baton_tp_mem *mems;

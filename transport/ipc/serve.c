@@ -175,16 +175,18 @@ static int find_range(struct baton_tp *tp, struct op *op, uint8_t **out)
 }
 
 /* Within one process no event is shared: what the default stream has now is waited for. */
-static bool follow_own(struct baton_tp *tp, const struct op *op, void *event)
+static bool follow_own(struct baton_tp *tp, const struct op *op, void *event, void *stream)
 {
     return !board_is_own(op->peer->board) ||
            (ipc_cuda_ok(tp, tp->cuda->event_record(event, NULL), "recording an event") &&
-            ipc_cuda_ok(tp, tp->cuda->stream_after(tp->stream, event), "following an event"));
+            ipc_cuda_ok(tp, tp->cuda->stream_after(stream, event), "following an event"));
 }
 
 /* Gives the device its copy: all of it, or, of pageable memory, a slice. */
-static void launch(struct baton_tp *tp, struct op *op, void *landed)
+static void launch(struct baton_tp *tp, struct op *op, uint32_t place)
 {
+    void *landed = tp->landed[place];
+    void *stream = tp->streams[place % IPC_STREAMS];
     uint8_t *far = NULL;
     uint8_t *here = op->mem->base + op->local_offset + op->moved;
     int result = find_range(tp, op, &far);
@@ -199,10 +201,9 @@ static void launch(struct baton_tp *tp, struct op *op, void *landed)
     far += op->moved;
     void *target = op->kind == OP_GET ? here : far;
     const void *source = op->kind == OP_GET ? far : here;
-    if (!follow_own(tp, op, landed) ||
-        (size > 0 &&
-         !ipc_cuda_ok(tp, tp->cuda->copy(target, source, size, tp->stream), "copying")) ||
-        !ipc_cuda_ok(tp, tp->cuda->event_record(landed, tp->stream), "recording an event")) {
+    if (!follow_own(tp, op, landed, stream) ||
+        (size > 0 && !ipc_cuda_ok(tp, tp->cuda->copy(target, source, size, stream), "copying")) ||
+        !ipc_cuda_ok(tp, tp->cuda->event_record(landed, stream), "recording an event")) {
         finish(op, BATON_TP_E_INTERNAL);
         return;
     }
@@ -237,7 +238,7 @@ void serve_step(struct baton_tp *tp, uint32_t place, bool is_front)
     bool may_launch = op->state == OP_SLICED || (op->state == OP_WAITING && is_ready(tp, op));
     /* A copy from or to pageable memory makes its caller wait. */
     if (may_launch && (is_front || op->mem->kind != BATON_CUDA_PAGEABLE)) {
-        launch(tp, op, tp->landed[place]);
+        launch(tp, op, place);
     }
     if (op->state == OP_FLYING) {
         land(tp, op, tp->landed[place]);
