@@ -1,5 +1,5 @@
-/* main.c -- gpu_suite CUDA IPC VECTORS [figures]: checks the kernels and the backends; with "figures" also
- * their rates.  CUDA and IPC are the paths of the plug-ins.
+/* main.c -- gpu_suite CUDA IPC NCCL VECTORS [figures]: checks the kernels and the backends; with "figures" also
+ * their rates.  CUDA, IPC and NCCL are paths of plug-ins; NCCL may be missing.
  *
  * Exit 0: all hold and all figures are met; 1: not; 2: the device failed; a machine without a GPU
  * gets a line that says skip, and 0. */
@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/gpu/nccl_rank.h"
 #include "tests/gpu/trainer.h"
 
 enum { RUN_SECONDS_MAX = 500 };
@@ -38,8 +39,8 @@ static void check_errors(struct rig *rig)
 
 int main(int argc, char **argv)
 {
-    if (argc < 4) {
-        fprintf(stderr, "usage: gpu_suite CUDA IPC VECTORS [figures]\n");
+    if (argc < 5) {
+        fprintf(stderr, "usage: gpu_suite CUDA IPC NCCL VECTORS [figures]\n");
         return 2;
     }
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
@@ -48,16 +49,24 @@ int main(int argc, char **argv)
         return trainer_main(&(struct trainer_paths){ argv[2], argv[3] },
                             strtoull(argv[4], NULL, 10));
     }
+    if (argc == 8 && strcmp(argv[1], "rank") == 0) {
+        return nccl_rank_main(argv);
+    }
     struct trainer_paths paths = { argv[1], argv[2] };
     struct rig rig = rig_open(paths.cuda);
-    check_digests(&rig, argv[3]);
+    check_digests(&rig, argv[4]);
     check_boxes(&rig);
     check_deltas(&rig);
     check_quantisers(&rig);
     check_host_path(&rig);
     check_errors(&rig);
     check_ipc(&rig, &paths);
-    if (argc > 4 && strcmp(argv[4], "figures") == 0) {
+    if (access(argv[3], R_OK) == 0) {
+        check_nccl(&rig, &(struct nccl_paths){ argv[1], argv[3] });
+    } else {
+        printf("skip - nccl: not built, NCCL's header is not installed\n");
+    }
+    if (argc > 5 && strcmp(argv[5], "figures") == 0) {
         figures(&rig);
         figures_host(&rig);
         figures_ipc(&rig, &paths);

@@ -41,7 +41,7 @@ if ! { cmake -S "$root/tests/gpu" -B "$build" && cmake --build "$build" -j "$(np
 fi
 
 suite=("$build/gpu_suite" "$build/transport/cuda/baton_cuda.so" "$build/transport/ipc/baton_ipc.so"
-  "$root/tests/data/digest/vectors.txt")
+  "$build/transport/nccl/baton_nccl.so" "$root/tests/data/digest/vectors.txt")
 code=0
 "${suite[@]}" $figures || code=$?
 if [ -n "$sanitize" ] && command -v compute-sanitizer >/dev/null; then

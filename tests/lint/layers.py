@@ -22,6 +22,7 @@ DELTA = "transport/delta"
 QUANT = "transport/quant"
 CUDA = "transport/cuda"
 IPC = "transport/ipc"
+NCCL = "transport/nccl"
 CAPABILITY = "transport/capability"
 P2P = "transport/p2p"
 
@@ -43,6 +44,7 @@ MAY_INCLUDE = {
     CUDA: [BASE, MODEL, LAYOUT],
     # Plug-ins: nothing of Baton includes them.
     IPC: [BASE, TRANSPORT, CUDA],
+    NCCL: [BASE, TRANSPORT, CUDA],
     LAYOUT_FILE: [BASE, CONFIG, MODEL, LAYOUT],
     CAPABILITY: [BASE, MODEL],
     P2P: [BASE, MODEL, TRANSPORT, CAPABILITY],

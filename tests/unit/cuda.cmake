@@ -25,3 +25,13 @@ if(TARGET ipc_test)
     add_dependencies(ipc_test baton_cuda)
   endif()
 endif()
+
+# Backend "nccl", where it is built.
+if(TARGET baton_nccl)
+  baton_test(nccl_test SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/unit/nccl_test.c LIBS baton_transport)
+  if(TARGET nccl_test)
+    target_compile_definitions(nccl_test PRIVATE
+      BATON_NCCL_PLUGIN="$<TARGET_FILE:baton_nccl>" BATON_CUDA_PLUGIN="$<TARGET_FILE:baton_cuda>")
+    add_dependencies(nccl_test baton_nccl baton_cuda)
+  endif()
+endif()
