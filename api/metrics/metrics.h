@@ -4,7 +4,7 @@
  * histograms live where they are counted; here is only how they are shown, and the histogram.  Names follow Prometheus'
  * conventions: baton_DAEMON_THING_UNIT in base units (seconds, bytes); a counter's family is named without its "_total".
  *
- * Depends on: api/base, libmicrohttpd.  Threads: 'collect' runs on the server's thread, one call at a time, and must not
+ * Depends on: api/base, api/web.  Threads: 'collect' runs on the server's thread, one call at a time, and must not
  * wait for anything; metrics_observe() may be called from any thread; the rest belongs to the owner.
  * Ownership: the owner creates and destroys; pages live during 'collect'. */
 #ifndef BATON_METRICS_METRICS_H
