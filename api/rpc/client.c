@@ -113,7 +113,16 @@ static grpc_channel *create_channel(const char *address, void *context)
         args[count++] = text_arg(GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, client->server_name);
     }
     grpc_channel_args channel_args = { .num_args = count, .args = args };
-    return grpc_channel_create(address, client->credentials, &channel_args);
+    return client->options.inside != NULL
+               ? inside_channel(client->options.inside, client->credentials, &channel_args)
+               : grpc_channel_create(address, client->credentials, &channel_args);
+}
+
+/* Of a client inside the process, whose calls have channels of their own. */
+static grpc_channel *create_none(const char *address, void *context)
+{
+    (void)context;
+    return grpc_lame_client_channel_create(address, GRPC_STATUS_UNAVAILABLE, "none");
 }
 
 static void fill_defaults(struct rpc_client_options *options)
@@ -151,18 +160,18 @@ struct baton_status rpc_client_create(const struct rpc_client_options *options,
 {
     struct rpc_client *client = calloc(1, sizeof(*client));
     baton_assert(client != NULL);
-    struct baton_status st = targets_parse(options->target, &client->targets);
+    const char *target = options->inside != NULL ? "unix:inside" : options->target;
+    struct baton_status st = targets_parse(target, &client->targets);
     if (!baton_ok(&st)) {
         free(client);
         return st;
     }
-    if (options->bearer_token != NULL && options->tls == NULL &&
-        !rpc_address_is_local(options->target)) {
+    if (options->bearer_token != NULL && options->tls == NULL && !rpc_address_is_local(target)) {
         free(client);
         return baton_status_hint(
             baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_NOT_ALLOWED,
                               "%.120s: a token is not sent in the clear to another machine",
-                              options->target),
+                              target),
             "use TLS: name the authority that signs the server (batonctl: --ca)");
     }
     rpc_core_acquire();
@@ -181,9 +190,9 @@ struct baton_status rpc_client_create(const struct rpc_client_options *options,
     pthread_mutex_init(&client->mutex, NULL);
     pthread_mutex_init(&client->targets_mutex, NULL);
     client_condition_init(&client->changed);
-    client->targets.open = create_channel;
+    client->targets.open = options->inside != NULL ? create_none : create_channel;
     client->targets.context = client;
-    client->targets.local_only = options->tls == NULL && rpc_address_is_local(options->target);
+    client->targets.local_only = options->tls == NULL && rpc_address_is_local(target);
     targets_open(&client->targets);
     rpc_loop_init(&client->loop);
     rpc_loop_start(&client->loop, "rpc-client");
@@ -297,10 +306,11 @@ void client_call_open(struct rpc_client *client, const char *name,
                        : 0;
     out->turn = client->targets.turn;
     memcpy(out->address, target->address, sizeof(out->address));
-    out->core =
-        grpc_channel_create_call(target->channel, NULL, GRPC_PROPAGATE_DEFAULTS, client->loop.queue,
-                                 grpc_slice_from_static_string(out->method->path), NULL,
-                                 rpc_time(rpc_deadline_after(timeout_ns)), NULL);
+    out->own = client->options.inside != NULL ? create_channel(target->address, client) : NULL;
+    out->core = grpc_channel_create_call(out->own != NULL ? out->own : target->channel, NULL,
+                                         GRPC_PROPAGATE_DEFAULTS, client->loop.queue,
+                                         grpc_slice_from_static_string(out->method->path), NULL,
+                                         rpc_time(rpc_deadline_after(timeout_ns)), NULL);
     pthread_mutex_unlock(&client->targets_mutex);
 }
 
@@ -316,6 +326,14 @@ void client_call_check(struct client_call *call, bool is_closing)
 }
 
 /* --- the end of a call --- */
+
+void client_call_close(struct client_call *call)
+{
+    grpc_call_unref(call->core);
+    if (call->own != NULL) {
+        grpc_channel_destroy(call->own);
+    }
+}
 
 void client_end_init(struct client_end *end)
 {
@@ -428,6 +446,8 @@ struct baton_status client_end_status(const struct client_end *end, struct rpc_c
     } else if (!by_peer) {
         st = own_failure(code, text, call);
     }
-    learn(client, call, &st, leader);
+    if (client->options.inside == NULL) { /* It stays with its server, whoever leads. */
+        learn(client, call, &st, leader);
+    }
     return st;
 }

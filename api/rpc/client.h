@@ -48,7 +48,8 @@ void client_leave(struct rpc_client *client, struct client_entry *entry);
 struct client_call {
     const struct rpc_method *method;
     grpc_call *core;
-    uint64_t turn; /* Of the address that it goes to. */
+    grpc_channel *own; /* Of a call inside the process; else null. */
+    uint64_t turn;     /* Of the address that it goes to. */
     char address[TARGET_BYTES];
     grpc_metadata *metadata; /* Freed by client_call_free_metadata(). */
     size_t metadata_count;
@@ -63,6 +64,8 @@ void client_call_open(struct rpc_client *client, const char *method,
  * failures, never from inside the function that starts it. */
 void client_call_check(struct client_call *call, bool is_closing);
 void client_call_free_metadata(struct client_call *call);
+/* Gives the core's call back. */
+void client_call_close(struct client_call *call);
 
 /* What the server or the core said at the end of a call. */
 struct client_end {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/rpc/rpc.h"
 #include "google/protobuf/descriptor.pb-c.h"
 
 struct rpc_method_option {
@@ -133,4 +134,13 @@ const char *rpc_method_option_text(const struct rpc_method *method, uint32_t num
         }
     }
     return "";
+}
+
+bool rpc_shape_find(const char *method, struct rpc_shape *out)
+{
+    const struct rpc_method *found = rpc_method_find(method, strlen(method));
+    if (found != NULL) {
+        *out = (struct rpc_shape){ found->input, found->client_streams, found->server_streams };
+    }
+    return found != NULL;
 }

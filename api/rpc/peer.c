@@ -172,18 +172,31 @@ static void keep_peer(struct rpc_call *call, const struct rpc_peer *peer)
     memcpy(call->peer, peer, peer_bytes(peer));
 }
 
+/* Where the call came from; one from inside the process says itself on whose behalf it is. */
+static void read_address(const struct rpc_call *call, struct rpc_peer *out)
+{
+    char *address = grpc_call_get_peer(call->accepted);
+    struct baton_bytes caller = rpc_call_metadata(call, RPC_CALLER_KEY);
+    if (!inside_is_address(address)) {
+        (void)snprintf(out->address, sizeof(out->address), "%s", address);
+    } else if (caller.data != NULL) {
+        (void)snprintf(out->address, sizeof(out->address), "%.*s", (int)caller.size,
+                       (const char *)caller.data);
+    }
+    gpr_free(address);
+}
+
 void call_read_peer(struct rpc_call *call)
 {
     struct rpc_peer peer = { .principal = RPC_PRINCIPAL_ANONYMOUS, .identity = "anonymous" };
-    char *address = grpc_call_get_peer(call->accepted);
-    (void)snprintf(peer.address, sizeof(peer.address), "%s", address);
+    read_address(call, &peer);
     read_identity(call->accepted, &peer);
-    if (peer.principal == RPC_PRINCIPAL_ANONYMOUS && rpc_address_is_local(address)) {
+    bool is_local = rpc_address_is_local(peer.address);
+    if (peer.principal == RPC_PRINCIPAL_ANONYMOUS && is_local) {
         peer.principal = RPC_PRINCIPAL_LOCAL;
         (void)snprintf(peer.identity, sizeof(peer.identity), "local");
     }
-    peer.is_private |= rpc_address_is_local(address);
-    gpr_free(address);
+    peer.is_private |= is_local;
     keep_peer(call, &peer);
 }
 

@@ -252,6 +252,14 @@ void rpc_call_set_token_name(struct rpc_call *call, const struct rpc_peer_name *
 /* When the caller's certificate ends, in wall seconds; 0: it showed none, or the call is over. */
 int64_t rpc_call_certificate_ends(struct rpc_call *call);
 
+/* What the protos say of a method ("baton.v1.Fleet/Watch"); false: there is none. */
+struct rpc_shape {
+    const ProtobufCMessageDescriptor *input;
+    bool client_streams;
+    bool server_streams;
+};
+bool rpc_shape_find(const char *method, struct rpc_shape *out);
+
 /* True if a listener's or target's address ("host:port", "unix:/path", "ipv4:a:p1,b:p2", "[::1]:port") cannot be
  * reached from, or reach, another machine: each host in it is a Unix socket, 127.0.0.0/8, ::1 or "localhost". */
 bool rpc_address_is_local(const char *address);
@@ -311,6 +319,10 @@ void rpc_call_read_next(struct rpc_call *call);
  */
 
 struct rpc_client_options {
+    /* To this server of the same process rather than to 'target', which is not looked at: over a pair of sockets that nobody
+     * else can reach, one for each call.  Each call says with RPC_CALLER_KEY on whose behalf it is.  The server outlives the
+     * client.  Null: to 'target'. */
+    struct rpc_server *inside;
     /* "host:port", "unix:/path", "ipv4:10.0.0.1:7070,10.0.0.2:7070"; or a list, "a:7070,b:7070,c:7070",
      * of servers of which one leads.  Calls go to one of them.  When a call ends because nobody
      * answers there, or it stops, or does not lead (NOT_LEADER), the next call goes to the next one,
@@ -337,6 +349,10 @@ BATON_MUST_USE struct baton_status rpc_client_create(const struct rpc_client_opt
 void rpc_client_destroy(struct rpc_client *client);
 /* Whether its target is a list. */
 bool rpc_client_has_choice(const struct rpc_client *client);
+
+/* Of a call from inside the process: the address of its caller, "127.0.0.1:4711", who then counts as if the call had come from
+ * there without a certificate.  Without it nobody called.  Calls from elsewhere may send it in vain. */
+#define RPC_CALLER_KEY "x-baton-caller"
 
 struct rpc_metadata {
     const char *key; /* Lower case; "-bin" at the end for bytes. */

@@ -209,9 +209,9 @@ struct baton_status rpc_server_create(const struct rpc_server_options *options,
 
 static void start_core(struct rpc_server *server)
 {
-    if (!server->is_started) {
+    if (!atomic_load(&server->is_started)) {
         grpc_server_start(server->core);
-        server->is_started = true;
+        atomic_store(&server->is_started, true);
     }
 }
 

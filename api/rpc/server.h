@@ -43,7 +43,7 @@ struct rpc_server {
     struct connections *connections;
     struct tls_files *tls[SERVER_LISTENERS_MAX];
     uint16_t ports[SERVER_LISTENERS_MAX];
-    bool is_started;
+    atomic_bool is_started;
     struct rpc_tag shutdown_tag;
     atomic_bool is_draining;    /* New calls are refused. */
     atomic_uint admitted;       /* Calls that count against calls_max. */
@@ -128,6 +128,14 @@ struct rpc_call {
 /* Binds one listener. */
 BATON_MUST_USE struct baton_status server_listen(struct rpc_server *server, size_t index,
                                                  const struct rpc_listener *listener);
+
+/* --- inside.c --- */
+
+/* A channel of its own to a server of this process; never null.  Who makes it destroys it after its call. */
+grpc_channel *inside_channel(struct rpc_server *server, grpc_channel_credentials *credentials,
+                             const grpc_channel_args *args);
+/* Whether a peer's address is that of such a channel; nobody outside can have one. */
+bool inside_is_address(const char *address);
 
 /* --- tls.c --- */
 

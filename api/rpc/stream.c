@@ -67,7 +67,7 @@ void stream_batch_begin(struct rpc_stream *stream)
 
 static void end(struct rpc_stream *stream)
 {
-    grpc_call_unref(stream->call.core);
+    client_call_close(&stream->call);
     if (stream->events.on_end != NULL) {
         stream->events.on_end(stream, &stream->status, stream->context);
     }

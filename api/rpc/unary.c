@@ -29,7 +29,7 @@ static void cancel(struct client_entry *entry)
 
 static void destroy(struct unary *unary)
 {
-    grpc_call_unref(unary->call.core);
+    client_call_close(&unary->call);
     client_call_free_metadata(&unary->call);
     grpc_byte_buffer_destroy(unary->request);
     if (unary->reply != NULL) {
