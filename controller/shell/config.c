@@ -131,6 +131,12 @@ static const cyaml_schema_field_t metrics_fields[] = {
     CYAML_FIELD_END
 };
 
+static const cyaml_schema_field_t dashboard_fields[] = {
+    CYAML_FIELD_STRING_PTR("listen", CYAML_FLAG_POINTER, struct controller_dashboard, listen, 1,
+                           80),
+    CYAML_FIELD_END
+};
+
 #define LEADERSHIP(key, flags, member, bytes)                                                      \
     CYAML_FIELD_STRING_PTR(key, CYAML_FLAG_POINTER | (flags), struct controller_leadership,        \
                            member, 1, bytes)
@@ -170,6 +176,8 @@ static const cyaml_schema_field_t config_fields[] = {
                             connections, connections_fields),
     CYAML_FIELD_MAPPING_PTR("metrics", CYAML_FLAG_OPTIONAL, struct controller_config, metrics,
                             metrics_fields),
+    CYAML_FIELD_MAPPING_PTR("dashboard", CYAML_FLAG_OPTIONAL, struct controller_config, dashboard,
+                            dashboard_fields),
     CYAML_FIELD_MAPPING_PTR("access", CYAML_FLAG_OPTIONAL, struct controller_config, access,
                             access_fields),
     CYAML_FIELD_MAPPING_PTR("leadership", CYAML_FLAG_OPTIONAL, struct controller_config, leadership,

@@ -16,6 +16,7 @@
  *   rates: {viewer: {calls: 500, burst: 1000, streams: 1024}, ...}   of one identity in one role; deploy/docs/security.md
  *   connections: {handshake: 20s, idle: 30m, perAddress: 1024}   when they are ended, how many of one address
  *   metrics: {listen: 127.0.0.1:9470}   where Prometheus asks; absent: nowhere
+ *   dashboard: {listen: 127.0.0.1:9480}   where browsers and `curl` ask; absent: nowhere
  *   audit: {file: ..., rotate: 16MiB, keep: 4}   who changed what; default beside a sqlite: store
  *   access:                         who may do what; deploy/docs/security.md
  *     tokens: FILE                  digests of bearer tokens and whose they are
@@ -92,6 +93,10 @@ struct controller_rates {
     struct rate *roles[ROLES_COUNT]; /* Null: not given. */
 };
 
+struct controller_dashboard {
+    char *listen;
+};
+
 struct controller_metrics {
     char *listen;
 };
@@ -125,6 +130,7 @@ struct controller_config {
     struct controller_audit *audit;             /* Null: not given. */
     struct controller_rates *rates;             /* Null: not given. */
     struct controller_metrics *metrics;         /* Null: not given. */
+    struct controller_dashboard *dashboard;     /* Null: not given. */
     struct controller_connections *connections; /* Null: not given. */
     struct controller_leadership *leadership;   /* Null: not given. */
 };

@@ -7,6 +7,7 @@
 
 #include "api/base/clock.h"
 #include "api/base/log.h"
+#include "controller/dashboard/dashboard.h"
 #include "controller/shell/endpoints.h"
 #include "controller/shell/grants.h"
 #include "controller/shell/perform.h"
@@ -401,6 +402,17 @@ static struct baton_status create_metrics(struct daemon *daemon)
     return metrics_create(&metrics, &daemon->metrics);
 }
 
+static struct baton_status create_dashboard(struct daemon *daemon)
+{
+    const struct dashboard_options options = { .listen = daemon->options.dashboard_listen,
+                                               .insecure = daemon->options.insecure,
+                                               .server = daemon->server,
+                                               .routes = routes_all(),
+                                               .routes_count = routes_count() };
+    return options.listen != NULL ? dashboard_create(&options, &daemon->dashboard)
+                                  : baton_status_ok();
+}
+
 struct baton_status daemon_create(const struct daemon_options *options, struct daemon **out)
 {
     struct daemon *daemon = calloc(1, sizeof(*daemon));
@@ -439,6 +451,9 @@ struct baton_status daemon_create(const struct daemon_options *options, struct d
     if (baton_ok(&st)) {
         st = create_metrics(daemon);
     }
+    if (baton_ok(&st)) {
+        st = create_dashboard(daemon);
+    }
     if (!baton_ok(&st)) {
         daemon_destroy(daemon);
         return st;
@@ -457,6 +472,7 @@ void daemon_destroy(struct daemon *daemon)
         perform_fail_all(daemon, &daemon->store_status);
         watch_end_all(daemon, &daemon->store_status);
     }
+    dashboard_destroy(daemon->dashboard);
     metrics_destroy(daemon->metrics);
     prometheus_destroy(daemon->prometheus);
     standby_close(daemon);

@@ -32,6 +32,7 @@
 #include "controller/store/store.h"
 
 struct daemon;
+struct dashboard;
 struct grants;
 struct pending;
 struct session_grants;
@@ -104,6 +105,8 @@ struct daemon_options {
     const char *tokens_file;                     /* Null: there are no tokens. */
     const struct rpc_accounts_options *accounts; /* Null: there are no service accounts. */
     const char *metrics_listen;                  /* Null: there are no metrics. */
+    const char *dashboard_listen;                /* Null: there is no dashboard. */
+    bool insecure; /* Of the dashboard: other machines may reach it without TLS. */
     const struct audit_options *audit;           /* Null: none is kept. */
     const struct leadership_options *leadership; /* Null: it is the only controller of its store. */
 };
@@ -115,8 +118,9 @@ struct daemon {
     struct rpc_accounts *accounts; /* Null: there are none. */
     struct rates *rates;
     struct stats *stats;
-    struct metrics *metrics; /* Null: nobody may ask. */
-    struct audit *audit;     /* Null: none is kept. */
+    struct metrics *metrics;     /* Null: nobody may ask. */
+    struct dashboard *dashboard; /* Null: there is none. */
+    struct audit *audit;         /* Null: none is kept. */
     struct grants *grants;
     struct baton_mailbox *mailbox;
     struct rpc_server *server;

@@ -376,6 +376,9 @@ int main(int argc, char **argv)
         .audit = &settings.audit,
         .metrics_listen =
             config != NULL && config->metrics != NULL ? config->metrics->listen : NULL,
+        .dashboard_listen =
+            config != NULL && config->dashboard != NULL ? config->dashboard->listen : NULL,
+        .insecure = arguments.insecure || (config != NULL && config->insecure),
         .leadership = settings.one_of_several ? &settings.leadership : NULL
     };
     int code = run(&daemon_options);

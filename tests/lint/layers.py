@@ -13,6 +13,7 @@ RPC = "api/rpc"
 CONFIG = "api/config"
 HTTP = "api/http"
 METRICS = "api/metrics"
+WEB = "api/web"
 CLIENT = "api/client"
 MODEL = "transport/model"
 LAYOUT = "transport/layout"
@@ -33,7 +34,8 @@ MAY_INCLUDE = {
     RPC: [BASE, WIRE],
     CONFIG: [BASE],
     HTTP: [BASE],
-    METRICS: [BASE],
+    WEB: [BASE],
+    METRICS: [BASE, WEB],
     CLIENT: [BASE],
     TRANSPORT: [BASE, MODEL],
     MODEL: [BASE],
@@ -50,7 +52,10 @@ MAY_INCLUDE = {
     P2P: [BASE, MODEL, TRANSPORT, CAPABILITY],
     "controller/core": [BASE, MODEL],
     "controller/store": [BASE, MODEL, "controller/core"],
-    "controller/shell": [BASE, CONFIG, HTTP, METRICS, WIRE, RPC, MODEL, CAPABILITY, "controller/core", "controller/store"],
+    "controller/dashboard": [BASE, WEB, WIRE, RPC],
+    "controller/shell": [
+        BASE, CONFIG, HTTP, METRICS, WIRE, RPC, MODEL, CAPABILITY, "controller/core", "controller/store", "controller/dashboard",
+    ],
     # The store: to back it up, restore and check it where no controller runs. Engines: to check one before any agent runs.
     "controller/cli": [
         BASE, CONFIG, HTTP, WIRE, RPC, CLIENT, MODEL, LAYOUT, LAYOUT_FILE, DELTA, "controller/store", "agent/engine",
@@ -66,7 +71,7 @@ FOREIGN = {
     "protobuf-c/": [WIRE],
     "sqlite3.h": ["controller/store"],
     "curl/": [HTTP, "controller/store"],
-    "microhttpd.h": [METRICS],
+    "microhttpd.h": [WEB],
     "cyaml/": [CONFIG],
     "yaml.h": [CONFIG],
     "openssl/": [RPC, "controller/cli", CAPABILITY, P2P],
