@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints figures, one JSON object a line: name, value, unit, anchor, anchor_value, ratio, target, met.
-# usage: tests/bench/run.sh [name...]     names: rpc core digest values delta fill flood landing layout leadership load p2p pause rollout rss staleness store (default: all)
+# usage: tests/bench/run.sh [name...]     names: rpc core digest values delta fill flood landing layout leadership load p2p pause publish rollout rss staleness store (default: all)
 # Each figure is a ratio to an anchor that is measured in the same run, medians of pairs. Exit 1 if a target was missed.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -9,7 +9,7 @@ set -uo pipefail
 build_preset release >&2 || exit 1
 bench=$BATON_BUILD/tests
 names=("$@")
-[ $# -gt 0 ] || names=(rpc core digest values delta fill flood landing layout leadership load p2p pause rollout rss staleness store)
+[ $# -gt 0 ] || names=(rpc core digest values delta fill flood landing layout leadership load p2p pause publish rollout rss staleness store)
 missed=0
 
 for name in "${names[@]}"; do
@@ -27,11 +27,12 @@ for name in "${names[@]}"; do
     load) "$bench/load_bench" ;;
     p2p) "$bench/p2p_bench" ;;
     pause) /usr/bin/python3 "$BATON_ROOT/tests/bench/pause_bench.py" ;;
+    publish) /usr/bin/python3 "$BATON_ROOT/tests/bench/publish_bench.py" ;;
     rollout) /usr/bin/python3 "$BATON_ROOT/tests/bench/rollout_bench.py" ;;
     rss) /usr/bin/python3 "$BATON_ROOT/tests/bench/rss_bench.py" ;;
     staleness) "$bench/staleness_bench" ;;
     store) "$bench/store_bench" ;;
-    *) echo "run.sh: no figure '$name'; there are: rpc core digest values delta fill flood landing layout leadership load p2p pause rollout rss staleness store" >&2; exit 2 ;;
+    *) echo "run.sh: no figure '$name'; there are: rpc core digest values delta fill flood landing layout leadership load p2p pause publish rollout rss staleness store" >&2; exit 2 ;;
   esac || missed=1
 done
 exit "$missed"

@@ -7,6 +7,7 @@ generates with the fleet's engines.  Importing this package imports nothing heav
 __version__ = "0.1.0"
 
 _PUBLISHER = ("Publisher", "Pending", "Progress", "Version")
+_WEIGHTS = ("Shard", "merged")
 _ROLLOUT = ("Rollout", "AsyncRollout", "Answer", "Endpoint", "Session", "Slots", "Span", "Verdict")
 _ERRORS = (
     "BatonError",
@@ -19,7 +20,7 @@ _ERRORS = (
     "Unavailable",
 )
 
-__all__ = ["__version__", *_PUBLISHER, *_ROLLOUT, *_ERRORS]
+__all__ = ["__version__", *_PUBLISHER, *_WEIGHTS, *_ROLLOUT, *_ERRORS]
 
 
 def __getattr__(name):
@@ -29,6 +30,10 @@ def __getattr__(name):
         from . import rollout as home
     elif name in _ERRORS:
         from . import _libbaton as home
+    elif name == "Shard":
+        from . import _entries as home
+    elif name == "merged":
+        from . import adapters as home
     else:
         raise AttributeError(f"module 'baton' has no attribute '{name}'")
     return getattr(home, name)

@@ -126,6 +126,10 @@ class BatonError(Exception):
         self.message = message
         self.hint = hint
 
+    def __reduce__(self):
+        """A rank tells the others."""
+        return type(self), (self.code, self.code_name, self.reason, self.message, self.hint)
+
 
 class Cancelled(BatonError):
     """The publish was given up."""

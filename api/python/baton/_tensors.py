@@ -64,10 +64,10 @@ def _dtype(name, dtype):
     return DTYPES[key]
 
 
-def _torch_ready(name, tensor, cast):
+def torch_ready(name, tensor, cast):
     """A dense copy on the CPU, or the tensor itself where it is one already."""
-    if hasattr(tensor, "full_tensor"):
-        raise _refuse(name, "it is sharded (DTensor); gather the state dict first (full_state_dict=True)")
+    if is_sharded(tensor):
+        raise _refuse(name, "it is sharded (DTensor); publish from all ranks, or gather the state dict first (full_state_dict=True)")
     if str(tensor.device) == "meta" or str(tensor.layout) != "torch.strided" or tensor.is_quantized:
         raise _refuse(name, f"device {tensor.device}, layout {tensor.layout}: only dense tensors with memory")
     tensor = tensor.detach()
@@ -90,7 +90,7 @@ class Prepared:
     def __init__(self, name, value, cast=None):
         self.name = name
         if is_torch(value):
-            self._take_torch(_torch_ready(name, value, cast))
+            self._take_torch(torch_ready(name, value, cast))
         elif _is_numpy(value):
             self._take_numpy(_numpy_ready(name, value, cast))
         elif isinstance(value, memoryview):
@@ -117,7 +117,12 @@ class Prepared:
     def _take_view(self, value):
         if value.format not in _FORMATS:
             raise _refuse(self.name, f"a memoryview of format '{value.format}' has no safetensors dtype")
-        self._take_raw(_FORMATS[value.format], value.shape, value.tobytes())
+        if value.readonly or not value.c_contiguous:
+            self._take_raw(_FORMATS[value.format], value.shape, value.tobytes())
+            return
+        self._keep = (ctypes.c_char * value.nbytes).from_buffer(value.cast("B"))
+        self.data = ctypes.addressof(self._keep)
+        self.bytes, self.dtype, self.shape = value.nbytes, _FORMATS[value.format], tuple(value.shape)
 
     def _take_raw(self, dtype, shape, data):
         self._keep = bytes(data)
@@ -149,23 +154,18 @@ def bytes_of(value, cast=None):
     return len(value[2]) if isinstance(value, tuple) and len(value) == 3 else getattr(value, "nbytes", 0)
 
 
+def is_sharded(value):
+    """True for a DTensor."""
+    return hasattr(value, "full_tensor")
+
+
 def _has_memory(value):
-    return (
-        is_torch(value)
-        and value.numel() > 0
-        and str(value.layout) == "torch.strided"
-        and str(value.device) != "meta"
-        and not hasattr(value, "full_tensor")
-    )
+    return is_torch(value) and value.numel() > 0 and str(value.layout) == "torch.strided" and str(value.device) != "meta"
 
 
-def untied(state_dict):
-    """Names and tensors without those that are the same memory as one before (tied embeddings)."""
-    seen = set()
-    for name, value in state_dict.items():
-        if _has_memory(value):
-            key = (str(value.device), value.data_ptr(), tuple(value.shape), value.stride(), str(value.dtype))
-            if key in seen:
-                continue
-            seen.add(key)
-        yield name, value
+def memory_of(value):
+    """What is equal for tensors that are the same memory; None where there is none, or it cannot be told."""
+    local = value.to_local() if is_sharded(value) else value
+    if not _has_memory(local):
+        return None
+    return str(local.device), local.data_ptr(), tuple(value.shape), local.stride(), str(local.dtype)

@@ -19,7 +19,7 @@ import time
 import typing
 import uuid
 
-from . import _libbaton, _tensors
+from . import _entries, _libbaton, _ranks, _tensors
 
 # Other reasons to lose the agent in the middle pass within seconds: its restart, its upgrade.
 _RETRY_PAUSE_S = 1.0
@@ -132,6 +132,10 @@ class Pending:
             self._wait(deadline)
         return self._version
 
+    def wait(self, timeout=None):
+        """The same as result()."""
+        return self.result(timeout)
+
     def progress(self):
         """How far it is, as last heard."""
         raw = _libbaton.new(_libbaton.Progress)
@@ -186,38 +190,70 @@ class Publisher:
 
     ``agent`` is the address of the local agent ("unix:/run/baton/agent.sock"), by default BATON_AGENT from the
     environment.  Each publish has a connection of its own, so that a Publisher may be used after a fork.
+
+    ``ranks="all"``: where torch.distributed is initialised, all its ranks call publish() and put their parts together, and the first one's agent is
+    given them.  ``ranks="one"``: whoever calls publishes what it has.  ``rank_timeout``: seconds that a rank waits for the others.
     """
 
-    def __init__(self, model, agent=None, connect_timeout=10.0):
+    def __init__(self, model, agent=None, connect_timeout=10.0, ranks="all", rank_timeout=300.0):
+        if ranks not in ("all", "one"):
+            raise ValueError(f"ranks: '{ranks}' is neither 'all' nor 'one'")
         self.model = model
         self.agent = agent
         self.connect_timeout = connect_timeout
+        self.ranks, self.rank_timeout = ranks, rank_timeout
 
-    def publish(self, state_dict, files=None, dtype=None, wait=True, references=None, **facts):
-        """Publishes tensors: a mapping of names to tensors of torch or numpy, memoryviews, or (dtype, shape, bytes).
+    def publish(self, weights, files=None, dtype=None, wait=True, references=None, **facts):
+        """Publishes weights: a module, a mapping of names to tensors of torch or numpy, memoryviews, or (dtype, shape, bytes), or an iterable of
+        (name, tensor) or (name, tensor, placement).
 
-        Without ``partial=True`` they are the whole model.  ``files`` gives config and tokenizer: a directory, or a
-        mapping of names to bytes, text or paths; those that are not given are inherited from the parent version.
-        ``dtype`` casts floating point tensors of torch ("bfloat16" or torch.bfloat16).  Tensors that are the same
-        memory as one before (tied embeddings) are left out.  ``references`` are what engines should answer under these
-        weights, for a canary's Probe check: at most 8 dicts of "prompt" (token ids), "logprobs" (of the tokens that
-        follow greedily) and "tolerance" (nats).  The keywords are those of ``Facts``.
+        Without ``partial=True`` they are the whole model.  In a job of several ranks all of them call (see ``ranks``): a DTensor says itself which
+        part it is, other parts are given with a ``baton.Shard`` as their placement.  ``files`` gives config and tokenizer: a directory, or a
+        mapping of names to bytes, text or paths; those that are not given are inherited from the parent version.  ``dtype`` casts floating
+        point tensors of torch ("bfloat16" or torch.bfloat16).  Tensors that are the same memory as one before (tied embeddings) are left out.
+        ``references`` are what engines should answer under these weights, for a canary's Probe check: at most 8 dicts of "prompt" (token ids),
+        "logprobs" (of the tokens that follow greedily) and "tolerance" (nats).  The keywords are those of ``Facts``.
 
-        Returns a Version; with ``wait=False`` a Pending, as soon as every tensor was copied: the state dict may
-        change from there on.
+        Returns a Version; with ``wait=False`` a Pending, as soon as every tensor was copied: the weights may change from there on.
         """
-        said = self._facts(facts)
-        cast = _cast(dtype)
-        contents = _files(files)
+        said, cast, contents = self._facts(facts), _cast(dtype), _files(files)
         if references is not None:
             contents[REFERENCES_FILE] = json.dumps({"references": list(references)}).encode()
-        bytes_expected = sum(_tensors.bytes_of(value, cast) for value in state_dict.values())
+        job = _ranks.job(self.rank_timeout) if self.ranks == "all" else None
+        if job is not None:
+            return self._publish_together(job, job.plan(weights, cast), said, contents, wait)
+        bytes_expected = _entries.bytes_of(weights, cast)
+        if not _entries.is_repeatable(weights):
+            said = dataclasses.replace(said, attempts=1)
 
         def attempt(agent):
             pending = self._start(agent, "baton_publish_begin", said, bytes_expected)
-            return _finish(pending, wait, lambda: _hand_over(pending, _tensors.untied(state_dict), cast, contents))
+            tensors = _entries.whole(_entries.untied(_entries.entries(weights)))
+            return _finish(pending, wait, lambda: _hand_over(pending, tensors, cast, contents))
 
         return self._retrying(said, attempt)
+
+    def _publish_together(self, job, plan, said, contents, wait):
+        """The part of each rank: the first one publishes what all give; all learn what came of it."""
+        while True:
+            pending, error, again = None, None, False
+            tensors = plan.collect()
+            try:
+                if job.rank == 0:
+                    pending = self._start(self._connect(), "baton_publish_begin", said, plan.bytes)
+                    _finish(pending, False, lambda: _hand_over(pending, tensors, None, contents))
+            except Exception as failure:  # pylint: disable=broad-except
+                error, again = failure, isinstance(failure, _libbaton.Unavailable) and said.attempts > 1
+            for _ in tensors:
+                pass  # Also after a failure: the others are sending, or have nobody else to tell them.
+            error, again = job.tell((error, again))
+            said = dataclasses.replace(said, attempts=said.attempts - 1)
+            if error is None:
+                shared = _ranks.Together(job, pending, said.request_id)
+                return shared.result() if wait else shared
+            if not again:
+                raise error
+            time.sleep(_RETRY_PAUSE_S)
 
     def publish_directory(self, directory, wait=True, **facts):
         """Publishes a Hugging Face checkpoint directory that the agent can read.  Returns as publish() does."""
