@@ -92,6 +92,8 @@ struct agent_hello {
     const char *address;
     const char *peer_address;
     uint64_t landing_budget_bytes;
+    const char *const *follows; /* Groups. */
+    uint32_t follows_count;
 };
 
 struct agent_outcome_report {

@@ -86,6 +86,9 @@ struct agent_goals {
     uint32_t groups_count;
     const char (*droppable)[BATON_DIGEST_TEXT_BYTES];
     uint32_t droppable_count;
+    const struct agent_version_goal
+        *follows; /* Holders of what followed groups land; no sources. */
+    uint32_t follows_count;
 };
 
 enum agent_landing_state {

@@ -6,6 +6,9 @@
 #include "agent/core/state.h"
 #include "api/base/mutant.h"
 
+/* A leader's word may be here before the controller's about the same version. */
+#define HINT_WAIT_NS UINT64_C(1000000000)
+
 struct landing *landings_find(const struct landings *landings, const char *digest)
 {
     for (uint32_t i = 0; i < landings->rows_max; i++) {
@@ -43,11 +46,57 @@ static struct landing *add(struct agent *agent, const char *digest, enum landing
     return NULL;
 }
 
-bool landings_want(struct agent *agent, const struct agent_version_goal *goal)
+static void take_holders(struct landing *row, const struct agent_holder *holders, uint32_t count)
+{
+    row->goal.holders_count = 0;
+    row->goal.holders = row->holders_kept;
+    while (row->goal.holders_count < count && row->goal.holders_count < BATON_HOLDERS_MAX) {
+        row->holders_kept[row->goal.holders_count] = holders[row->goal.holders_count];
+        row->goal.holders_count++;
+    }
+}
+
+/* For a row that no group of this agent's own has holders for; false if there is no hint. */
+static bool take_hint(const struct landings *landings, struct landing *row)
+{
+    for (uint32_t i = 0; row->goal.holders_count == 0 && i < landings->hints_count; i++) {
+        const struct landing_hint *hint = &landings->hints[i];
+        if (strcmp(hint->digest, row->goal.version.digest) == 0) {
+            take_holders(row, hint->holders, hint->holders_count);
+            return true;
+        }
+    }
+    return false;
+}
+
+void landings_take_hints(struct agent *agent, const struct agent_version_goal *goals,
+                         uint32_t count)
+{
+    struct landings *landings = &agent->landings;
+    landings->hints_count = 0;
+    for (uint32_t i = 0; i < count && i < BATON_FOLLOWED_VERSIONS_MAX; i++) {
+        struct landing_hint *hint = &landings->hints[landings->hints_count++];
+        (void)baton_text_copy(hint->digest, sizeof hint->digest, goals[i].version.digest);
+        hint->holders_count = goals[i].holders_count;
+        for (uint32_t k = 0; k < hint->holders_count; k++) {
+            hint->holders[k] = goals[i].holders[k];
+        }
+    }
+    for (uint32_t i = 0; i < landings->rows_max; i++) {
+        struct landing *row = &landings->rows[i];
+        if (row->state == LANDING_WAITING && take_hint(landings, row) && row->began_ns == 0) {
+            row->retry_ns = agent->now_ns;
+        }
+    }
+}
+
+bool landings_want(struct agent *agent, const struct agent_version_goal *goal, bool hinted)
 {
     struct landing *row = landings_find(&agent->landings, goal->version.digest);
+    bool fresh = false;
     if (row == NULL) {
         row = add(agent, goal->version.digest, LANDING_WAITING);
+        fresh = row != NULL;
     }
     if (row == NULL) {
         return false;
@@ -60,12 +109,9 @@ bool landings_want(struct agent *agent, const struct agent_version_goal *goal)
         row->sources_kept[row->goal.sources_count] = goal->sources[row->goal.sources_count];
         row->goal.sources_count++;
     }
-    row->goal.holders_count = 0;
-    row->goal.holders = row->holders_kept;
-    while (row->goal.holders_count < goal->holders_count &&
-           row->goal.holders_count < BATON_HOLDERS_MAX) {
-        row->holders_kept[row->goal.holders_count] = goal->holders[row->goal.holders_count];
-        row->goal.holders_count++;
+    take_holders(row, goal->holders, goal->holders_count);
+    if (hinted && !take_hint(&agent->landings, row) && fresh) {
+        row->retry_ns = agent->now_ns + HINT_WAIT_NS;
     }
     return true;
 }

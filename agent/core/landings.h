@@ -37,10 +37,19 @@ struct landing {
     bool no_room;                   /* It was the lack of room. */
 };
 
+/* Whom to pull a version from that a group's leader tells this agent to land; the controller says so. */
+struct landing_hint {
+    char digest[BATON_DIGEST_TEXT_BYTES];
+    struct agent_holder holders[BATON_HOLDERS_MAX];
+    uint32_t holders_count;
+};
+
 struct landings {
     struct landing *rows;
     uint32_t rows_max;
     uint64_t used_bytes;
+    struct landing_hint hints[BATON_FOLLOWED_VERSIONS_MAX];
+    uint32_t hints_count;
 };
 
 struct agent;
@@ -51,8 +60,12 @@ struct landing *landings_find(const struct landings *landings, const char *diges
 /* True if the version of this digest is landed and verified. */
 bool landings_has(const struct landings *landings, const char *digest);
 
-/* Takes over a goal's version and its sources; false if the table is full. */
-bool landings_want(struct agent *agent, const struct agent_version_goal *goal);
+/* Takes over a goal's version and its sources; false if the table is full.  'hinted': whom to pull it from is told by
+ * landings_take_hints(), perhaps only in a moment. */
+bool landings_want(struct agent *agent, const struct agent_version_goal *goal, bool hinted);
+/* Replaces the hints before. */
+void landings_take_hints(struct agent *agent, const struct agent_version_goal *goals,
+                         uint32_t count);
 
 /* Marks what the controller lets go; replaces the list before. */
 void landings_allow_drop(struct landings *landings, const char (*digests)[BATON_DIGEST_TEXT_BYTES],

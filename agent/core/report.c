@@ -160,9 +160,11 @@ void report_hello(struct agent *agent)
     struct agent_hello *hello = agent_scratch(agent, 1, sizeof *hello);
     struct agent_group_report *groups = agent_scratch(agent, count, sizeof *groups);
     struct agent_seq_floor *floors = agent_scratch(agent, agent->ledger.seqs_count, sizeof *floors);
+    const char **follows = agent_scratch(agent, count, sizeof *follows);
     uint32_t led = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (member_follows(&agent->groups[i])) {
+            follows[i - led] = agent->groups[i].config->name;
             continue;
         }
         struct agent_group_report *report = &groups[led++];
@@ -187,6 +189,8 @@ void report_hello(struct agent *agent)
         .address = agent->config.address,
         .peer_address = agent->config.peer_address,
         .landing_budget_bytes = agent->config.landing_budget_bytes,
+        .follows = follows,
+        .follows_count = count - led,
     };
     agent_push(agent, AGENT_ACTION_HELLO)->hello = hello;
 }

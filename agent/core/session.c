@@ -131,6 +131,12 @@ static bool are_bad_goals(struct agent *agent, const struct agent_goals *goals, 
             return true;
         }
     }
+    for (uint32_t i = 0; i < goals->follows_count; i++) {
+        if (!version_is_valid(&goals->follows[i])) {
+            text_print(why, why_bytes, "follows: a digest is not 32 hexadecimal digits");
+            return true;
+        }
+    }
     return false;
 }
 
@@ -161,7 +167,9 @@ static void take_version(struct agent *agent, const struct group *group,
 {
     note_seq(agent, group, &goal->version);
     if (goal->version.seq != 0) {
-        (void)landings_want(agent, goal);
+        bool hinted = member_follows(group) && agent->welcomed &&
+                      agent->config.peer_address[0] != '\0' && goal->holders_count == 0;
+        (void)landings_want(agent, goal, hinted);
     }
 }
 
@@ -222,6 +230,7 @@ void session_on_goals(struct agent *agent, const struct agent_goals *goals)
         (void)session_take_goal(agent, &goals->groups[i], goals->epoch);
     }
     landings_allow_drop(&agent->landings, goals->droppable, goals->droppable_count);
+    landings_take_hints(agent, goals->follows, goals->follows_count);
     agent_push(agent, AGENT_ACTION_ACK)->ack = goals->revision;
 }
 

@@ -14,7 +14,7 @@
 #include "transport/p2p/server.h"
 
 enum {
-    GRANTS_MAX = 3 * BATON_GROUPS_PER_AGENT_MAX,
+    GRANTS_MAX = 3 * BATON_GROUPS_PER_AGENT_MAX + BATON_FOLLOWED_VERSIONS_MAX,
     TROUBLES_MAX = 32,
     STREAMS = 4, /* Connections of one landing. */
 };

@@ -9,8 +9,8 @@
 #include "api/base/status.h"
 
 enum {
-    LINK_BLOCKS_MAX =
-        6 * BATON_GROUPS_PER_AGENT_MAX + 8, /* Sources and holders of target, stage and restore. */
+    /* Sources and holders of target, stage and restore, and of what followed groups have. */
+    LINK_BLOCKS_MAX = 6 * BATON_GROUPS_PER_AGENT_MAX + 2 * BATON_FOLLOWED_VERSIONS_MAX + 9,
     LINK_OUTCOMES_MAX = BATON_GROUPS_PER_AGENT_MAX, /* The controller takes so many at once. */
 };
 

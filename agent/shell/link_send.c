@@ -256,6 +256,15 @@ static void fill_floors(const struct agent_hello *hello, Baton__V1__Hello *messa
     }
 }
 
+static void fill_follows(const struct agent_hello *hello, Baton__V1__Hello *message, void *root)
+{
+    message->n_follows = hello->follows_count;
+    message->follows = baton_wire_take(root, hello->follows_count, sizeof(*message->follows));
+    for (uint32_t i = 0; i < hello->follows_count; i++) {
+        message->follows[i] = baton_wire_text(root, hello->follows[i]);
+    }
+}
+
 void *link_hello(const struct agent_hello *hello)
 {
     Baton__V1__SessionRequest *request = new_request();
@@ -273,6 +282,7 @@ void *link_hello(const struct agent_hello *hello)
     message->n_groups = hello->groups_count;
     message->groups = groups_message(hello->groups, hello->groups_count, request);
     fill_floors(hello, message, request);
+    fill_follows(hello, message, request);
     return request;
 }
 

@@ -138,6 +138,23 @@ static struct baton_status droppable_from(const Baton__V1__Goals *from, struct a
     return baton_status_ok();
 }
 
+static struct baton_status follows_from(const Baton__V1__Goals *from, struct agent_goals *goals,
+                                        struct link_memory *memory)
+{
+    if (from->n_follows > BATON_FOLLOWED_VERSIONS_MAX) {
+        return message_bad("follows", "too many");
+    }
+    struct agent_version_goal *follows =
+        link_memory_take(memory, from->n_follows, sizeof(*follows));
+    struct baton_status st = baton_status_ok();
+    goals->follows = follows;
+    goals->follows_count = (uint32_t)from->n_follows;
+    for (size_t i = 0; baton_ok(&st) && i < from->n_follows; i++) {
+        st = link_goal_from(from->follows[i], &follows[i], memory);
+    }
+    return st;
+}
+
 static struct baton_status goals_from(const Baton__V1__Goals *from, struct agent_event *out,
                                       struct link_memory *memory)
 {
@@ -153,6 +170,9 @@ static struct baton_status goals_from(const Baton__V1__Goals *from, struct agent
     goals->groups = groups;
     goals->groups_count = (uint32_t)from->n_groups;
     struct baton_status st = droppable_from(from, goals, memory);
+    if (baton_ok(&st)) {
+        st = follows_from(from, goals, memory);
+    }
     for (size_t i = 0; baton_ok(&st) && i < from->n_groups; i++) {
         st = group_goal_from(from->groups[i], &groups[i], memory);
     }

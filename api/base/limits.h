@@ -28,10 +28,11 @@ enum {
     BATON_VERSIONS_MAX = 4096,
     BATON_ROLLS_MAX = 1024,
     BATON_SOURCES_PER_VERSION_MAX = 8,
-    BATON_HOLDERS_MAX = 4,         /* Peers that an agent is told of for one version. */
-    BATON_ADDRESS_BYTES = 128,     /* Where a peer serves. */
-    BATON_LARGEST_CHANGES_MAX = 4, /* That a version records of its tensors. */
-    BATON_HOOKS_MAX = 4,           /* Of a model's policy. */
+    BATON_FOLLOWED_VERSIONS_MAX = 8, /* That an agent is told peers for as a follower. */
+    BATON_HOLDERS_MAX = 4,           /* Peers that an agent is told of for one version. */
+    BATON_ADDRESS_BYTES = 128,       /* Where a peer serves. */
+    BATON_LARGEST_CHANGES_MAX = 4,   /* That a version records of its tensors. */
+    BATON_HOOKS_MAX = 4,             /* Of a model's policy. */
     BATON_HOOK_URL_BYTES = 192,
     BATON_REQUEST_IDS_MAX = 65536,
     BATON_EVENTS_KEPT_MAX = 8192,

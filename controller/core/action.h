@@ -83,6 +83,12 @@ struct group_goal {
     uint64_t sleep_drain_ms;
 };
 
+/* A version that a group's leader tells a follower to land, and whom the follower may pull it from. */
+struct follow_goal {
+    const struct version_record *version;
+    struct holders holders;
+};
+
 /* State of the world for one agent: a later one replaces an earlier one. */
 struct goals {
     uint64_t revision;
@@ -91,6 +97,8 @@ struct goals {
     size_t groups_count;
     const char (*droppable)[BATON_DIGEST_TEXT_BYTES];
     size_t droppable_count;
+    const struct follow_goal *follows; /* Each version once. */
+    size_t follows_count;
 };
 
 struct ticket_send {

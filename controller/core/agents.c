@@ -21,6 +21,7 @@ struct agent *agent_add(struct controller *core, const struct agent_record *reco
     agent->landed = core->landed + place * core->limits.landed;
     agent->landed_unknown_ns = core->landed_unknown_ns + place * core->limits.landed;
     agent->groups = core->agent_groups + place * BATON_GROUPS_PER_AGENT_MAX;
+    agent->follows = core->follows + place * BATON_GROUPS_PER_AGENT_MAX;
     agent->floors = core->floors + place * core->limits.models;
     index_insert(&core->agents, agent);
     return agent;

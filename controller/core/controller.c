@@ -81,6 +81,7 @@ static void lay_out_pools(struct controller *core, struct layout *layout)
     core->landed_unknown_ns = layout_take(layout, agents * max->landed, sizeof(uint64_t));
     core->agent_groups =
         layout_take(layout, agents * BATON_GROUPS_PER_AGENT_MAX, sizeof(struct group *));
+    core->follows = layout_take(layout, agents * BATON_GROUPS_PER_AGENT_MAX, sizeof(struct follow));
     core->floors = layout_take(layout, agents * max->models, sizeof(struct seq_floor));
     core->restated = layout_take(layout, REBUILD_VERSIONS_MAX, sizeof(struct version_record));
     core->sessions = layout_take(layout, agents, sizeof(struct session));
@@ -99,6 +100,8 @@ static void lay_out_pools(struct controller *core, struct layout *layout)
     core->entries_capacity = 2 * groups + 2 * agents + 4 * max->models + 128;
     core->entries = layout_take(layout, core->entries_capacity, sizeof(struct log_entry));
     core->goals_groups = layout_take(layout, groups, sizeof(struct group_goal));
+    core->goals_follows =
+        layout_take(layout, agents * BATON_FOLLOWED_VERSIONS_MAX, sizeof(struct follow_goal));
     core->goals_droppable = layout_take(layout, agents * max->landed, BATON_DIGEST_TEXT_BYTES);
     /* One for each change, log entry, wait and close; three for each group; one goals an agent. */
     core->actions_capacity = core->touched_capacity + core->entries_capacity + max->waits +

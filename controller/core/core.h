@@ -142,9 +142,17 @@ struct roll {
     uint64_t barrier_due_ns;                  /* Of the barrier's stage. */
 };
 
+/* An agent that follows in a group: a member of the group's list, or of those of groups that are not known. */
+struct follow {
+    char group[BATON_NAME_BYTES];
+    struct agent *agent;
+    struct follow *next;
+};
+
 struct group {
     struct group_record r;
     struct marks marks;
+    struct follow *followers;
     struct model *model; /* Where it was found last; ask group_model(). */
     struct agent *agent; /* Likewise; ask group_agent(). */
     bool touched;        /* settle.c must look at it. */
@@ -196,6 +204,8 @@ struct agent {
     uint32_t floors_count;
     struct group **groups; /* Those that it leads, by name; BATON_GROUPS_PER_AGENT_MAX at most. */
     uint32_t groups_count;
+    struct follow *follows; /* As its Hello told; BATON_GROUPS_PER_AGENT_MAX at most. */
+    uint32_t follows_count;
     bool goals_touched; /* In the list of those whose goals may have changed. */
     struct agent *goals_next;
     uint64_t goals_revision;
@@ -251,6 +261,7 @@ struct step_output {
     size_t waits_count;
     size_t entries_count;
     size_t goals_groups_count;
+    size_t goals_follows_count;
     size_t goals_droppable_count;
     bool new_generation;
     uint64_t generation_floor;
@@ -346,6 +357,9 @@ struct controller {
     size_t entries_capacity;
     struct record_op *ops;
     struct group_goal *goals_groups;
+    struct follow_goal *goals_follows;
+    struct follow *follows;         /* Of all agents. */
+    struct follow *follows_unknown; /* Of groups that are not known. */
     char (*goals_droppable)[BATON_DIGEST_TEXT_BYTES];
     struct action *actions;
     size_t actions_count;
@@ -645,33 +659,6 @@ void order_key_write_turn(char out[ORDER_KEY_BYTES], const char *model, uint32_t
 /* Model, then 'name'. */
 void order_key_write_name(char out[ORDER_KEY_BYTES], const char *model, const char *name);
 
-/* --- goals.c --- */
-/* Renders the goals of 'agent' into 'out'; false if they are the last ones sent. */
-bool goals_render(struct controller *core, struct agent *agent, struct goals *out);
-bool agent_is_source(const struct agent *agent, const struct version *version);
-
-/* Whether a version's bytes are needed by 'agent'. */
-bool goals_keep(const struct controller *core, const struct agent *agent,
-                const struct version *version);
-
-/* --- strays.c: landed bytes that are of no version of ours --- */
-/* Whether the agent's i-th landed digest, which is unknown, may go; looks again when its time is over. */
-bool stray_may_go(struct controller *core, struct agent *agent, uint32_t i);
-/* Its goals may be others by now. */
-void strays_settle(struct controller *core);
-
-/* --- blocked.c --- */
-enum blocked_reason blocked_reason_of(const struct controller *core, const struct model *model,
-                                      const struct group *group);
-void blocked_explain(const struct controller *core, const struct group *group,
-                     enum blocked_reason reason, char out[BATON_TEXT_BYTES]);
-
-/* --- wait.c --- */
-bool wait_group_converged(const struct group *group, uint64_t seq);
-struct baton_status waits_register(struct controller *core, struct call *call);
-void waits_cancel(struct controller *core, uint64_t handle);
-void waits_settle(struct controller *core, struct model *model);
-
 /* --- conditions.c --- */
 void conditions_of_model(const struct controller *core, const struct model *model,
                          struct conditions *out);
@@ -691,6 +678,7 @@ void settle_timers(struct controller *core, bool heard);
 /* --- invariants.c --- */
 void invariants_check(struct controller *core);
 
+#include "controller/core/goals.h"
 #include "controller/core/schedule.h"
 
 #endif /* core.h */

@@ -126,6 +126,8 @@ struct session_hello {
     size_t groups_count;
     const struct seq_floor *floors;
     size_t floors_count;
+    const char *const *follows; /* Groups that other agents lead, and it is a member of. */
+    size_t follows_count;       /* Those beyond BATON_GROUPS_PER_AGENT_MAX are left out. */
 };
 
 /* A later one; an empty one renews the lease. */

@@ -59,13 +59,10 @@ struct baton_status fleet_select(const struct controller *core, struct call *cal
 void fleet_changed(struct controller *core, struct group *group)
 {
     struct model *model = model_find(core, group->r.model);
-    struct agent *agent = agent_find(core, group->r.agent);
     if (!MUTANT(CHANGE_UNMARKED)) {
         marks_put(core, RECORD_GROUP, group);
     }
-    if (agent != NULL) {
-        goals_touch(core, agent);
-    }
+    goals_touch_group(core, group);
     if (model != NULL) {
         model->goals_dirty = true;
         model_touch(model);

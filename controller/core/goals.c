@@ -123,8 +123,8 @@ static size_t render_droppable(struct controller *core, struct agent *agent,
 }
 
 /* A quarantined version is no target, but while it serves it is what a failed swap goes back to. */
-static const struct version *restore_of(const struct controller *core, const struct group *group,
-                                        const struct version *target)
+const struct version *group_restore(const struct controller *core, const struct group *group,
+                                    const struct version *target)
 {
     const struct version *serves = version_find(core, group->r.model, group_committed(group));
     bool ours = serves != NULL && text_equal(serves->r.digest, group->live.committed_digest);
@@ -167,7 +167,7 @@ static size_t render_groups(const struct controller *core, const struct agent *a
         const struct version *target =
             version_find(core, model->r.name, group_target(core, model, group));
         const struct version *stage = group_stage(core, model, group);
-        const struct version *restore = restore_of(core, group, target);
+        const struct version *restore = group_restore(core, group, target);
         goal->target = target == NULL ? NULL : &target->r;
         goal->restore = restore == NULL ? NULL : &restore->r;
         goal->stage = stage == NULL ? NULL : &stage->r;
@@ -205,6 +205,10 @@ static uint64_t print_goals(const struct goals *goals)
     for (size_t i = 0; i < goals->droppable_count; i++) {
         fingerprint_add_text(&print, goals->droppable[i]);
     }
+    for (size_t i = 0; i < goals->follows_count; i++) {
+        fingerprint_add_text(&print, goals->follows[i].version->uid);
+        print_holders(&print, &goals->follows[i].holders);
+    }
     return print.a | 1; /* 0 means: none was sent. */
 }
 
@@ -228,6 +232,9 @@ bool goals_render(struct controller *core, struct agent *agent, struct goals *ou
     out->groups_count = render_groups(core, agent, groups);
     out->droppable_count = render_droppable(core, agent, droppable);
     out->droppable = (const char(*)[BATON_DIGEST_TEXT_BYTES])droppable;
+    out->follows = core->goals_follows + core->out.goals_follows_count;
+    out->follows_count =
+        follow_render(core, agent, core->goals_follows + core->out.goals_follows_count);
     uint64_t print = print_goals(out);
     if (print == agent->goals_print) {
         note_sleepers(agent);
@@ -235,6 +242,7 @@ bool goals_render(struct controller *core, struct agent *agent, struct goals *ou
     }
     core->out.goals_groups_count += out->groups_count;
     core->out.goals_droppable_count += out->droppable_count;
+    core->out.goals_follows_count += out->follows_count;
     agent->goals_print = print;
     /* Above any that was sent before, also by an earlier controller. */
     agent->goals_revision =

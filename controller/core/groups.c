@@ -21,6 +21,7 @@ struct group *group_add(struct controller *core, const struct group_record *reco
     order_key_write_name(group->order_key, record->model, record->name);
     index_insert(&core->groups, group);
     index_insert(&core->groups_ordered, group);
+    follow_note_group(core, group);
     return group;
 }
 
@@ -34,6 +35,7 @@ void group_remove(struct controller *core, struct group *group)
     baton_assert(!group->r.ticket_open);
     order_forget(core, group);
     soak_forget(core, group);
+    follow_forget_group(core, group);
     index_remove(&core->groups, group);
     index_remove(&core->groups_ordered, group);
     marks_remove(core, RECORD_GROUP, group);
@@ -140,12 +142,11 @@ void group_take_report(struct controller *core, struct group *group,
     }
     marks_change(core, RECORD_GROUP, group);
     if (state_before != group->live.state) {
-        goals_touch(core, group_agent(core, group)); /* What to land next depends on it. */
+        goals_touch_group(core, group); /* What to land next depends on it. */
         log_state(core, group, state_before, group->live.state);
     }
     if (!text_equal(before.ticket_uid, group->live.ticket_uid)) {
-        goals_touch(core,
-                    group_agent(core, group)); /* One that is to sleep may sleep from now on. */
+        goals_touch_group(core, group); /* One that is to sleep may sleep from now on. */
     }
     retire_settle(core, group);
     if (is_ready_again(&before, group)) {
@@ -177,7 +178,7 @@ void group_take_committed(struct controller *core, struct group *group, uint64_t
     if (model == NULL) {
         return;
     }
-    goals_touch(core, group_agent(core, group));
+    goals_touch_group(core, group);
     group_touch(core, group);
     model_raise_floor(core, model, seq);
     const struct version *version = version_find(core, group->r.model, seq);

@@ -369,6 +369,7 @@ static void accept(struct controller *core, const struct session_hello *hello)
         take_new_life(core, agent);
     }
     take_floors(core, agent, hello);
+    follow_take(core, agent, hello);
     take_groups(core, agent, hello);
     holders_note(core, agent);
     core->out.welcome = agent;

@@ -18,19 +18,29 @@ static bool serves(const struct agent *agent)
     return agent->session != 0 && !text_is_empty(agent->peer_address);
 }
 
-/* One of its groups is to have it, so that it lands it; 'rolled': as if all groups of the model were to. */
+/* The group is to have it; 'rolled': as if all groups of the model were to. */
+static bool will_have(const struct controller *core, struct group *group,
+                      const struct version *version, bool rolled)
+{
+    const struct model *model = group_model(core, group);
+    bool could = model != NULL && group->known && !group->r.retired &&
+                 strcmp(model->r.name, version->r.model) == 0;
+    return could && (rolled || group_stage(core, model, group) == version ||
+                     group_target(core, model, group) == version->r.seq);
+}
+
+/* One of the groups that it leads or follows is to have it, so that it lands it. */
 static bool will_land(const struct controller *core, const struct agent *agent,
                       const struct version *version, bool rolled)
 {
     for (uint32_t i = 0; i < agent->groups_count; i++) {
-        struct group *group = agent->groups[i];
-        const struct model *model = group_model(core, group);
-        if (model == NULL || !group->known || group->r.retired ||
-            strcmp(model->r.name, version->r.model) != 0) {
-            continue;
+        if (will_have(core, agent->groups[i], version, rolled)) {
+            return true;
         }
-        if (rolled || group_stage(core, model, group) == version ||
-            group_target(core, model, group) == version->r.seq) {
+    }
+    for (uint32_t i = 0; i < agent->follows_count; i++) {
+        struct group *group = group_find(core, agent->follows[i].group);
+        if (group != NULL && will_have(core, group, version, rolled)) {
             return true;
         }
     }

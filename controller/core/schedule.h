@@ -1,4 +1,5 @@
-/* schedule.h -- which groups an event concerns, how many may be away, who goes first, and their tickets; steps, checks and soaks.
+/* schedule.h -- which groups an event concerns, why they wait, how many may be away, who goes first, and their tickets; steps,
+ * checks and soaks.
  *
  * A part of core.h, which includes it after the objects.
  *
@@ -20,6 +21,20 @@ void group_enlist(struct model *model, struct group *group);
 void groups_enlist_all(struct controller *core, struct model *model);
 /* The goals of 'agent' may have changed; null is fine. */
 void goals_touch(struct controller *core, struct agent *agent);
+/* What the group's members are to land may have changed. */
+void goals_touch_group(struct controller *core, const struct group *group);
+
+/* --- blocked.c --- */
+enum blocked_reason blocked_reason_of(const struct controller *core, const struct model *model,
+                                      const struct group *group);
+void blocked_explain(const struct controller *core, const struct group *group,
+                     enum blocked_reason reason, char out[BATON_TEXT_BYTES]);
+
+/* --- wait.c --- */
+bool wait_group_converged(const struct group *group, uint64_t seq);
+struct baton_status waits_register(struct controller *core, struct call *call);
+void waits_cancel(struct controller *core, uint64_t handle);
+void waits_settle(struct controller *core, struct model *model);
 
 /* --- budget.c --- */
 bool budget_counts(const struct group *group);

@@ -11,7 +11,7 @@ static void update_target(struct controller *core, const struct model *model, st
     if (target != group->r.target_seq) {
         group->r.target_seq = target;
         marks_put(core, RECORD_GROUP, group);
-        goals_touch(core, group_agent(core, group));
+        goals_touch_group(core, group);
     }
 }
 

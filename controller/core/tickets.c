@@ -245,7 +245,7 @@ static void close(struct controller *core, struct group *group, const struct swa
     }
     marks_put(core, RECORD_GROUP, group);
     group_touch(core, group);
-    goals_touch(core, group_agent(core, group));
+    goals_touch_group(core, group);
     struct object_ref ref = ref_group(group);
     const char *word = words_get(&words_swap_outcome, record->outcome);
     const char *colon = record->message[0] == '\0' ? "" : ": ";

@@ -54,6 +54,14 @@ void groups_enlist_all(struct controller *core, struct model *model)
     }
 }
 
+void goals_touch_group(struct controller *core, const struct group *group)
+{
+    goals_touch(core, group_agent(core, group));
+    for (const struct follow *follow = group->followers; follow != NULL; follow = follow->next) {
+        goals_touch(core, follow->agent);
+    }
+}
+
 void goals_touch(struct controller *core, struct agent *agent)
 {
     if (agent != NULL && !agent->goals_touched) {

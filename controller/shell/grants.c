@@ -10,7 +10,8 @@
 #include "transport/capability/capability.h"
 
 enum {
-    GRANTS_MAX = 3 * BATON_GROUPS_PER_AGENT_MAX, /* Target, stage and restore of each group. */
+    /* Target, stage and restore of each group; and of those that it follows. */
+    GRANTS_MAX = 3 * BATON_GROUPS_PER_AGENT_MAX + BATON_FOLLOWED_VERSIONS_MAX,
     KEY_LIFE_S = 24 * 3600,
     ANNOUNCED_S = 60, /* Agents know a key for so long before it signs. */
 };
@@ -179,6 +180,9 @@ void grants_send(struct daemon *daemon, struct session *session, const struct go
         grant(granted, goal->target, &goal->target_holders);
         grant(granted, goal->stage, &goal->stage_holders);
         grant(granted, goal->restore, &goal->restore_holders);
+    }
+    for (size_t i = 0; i < goals->follows_count; i++) {
+        grant(granted, goals->follows[i].version, &goals->follows[i].holders);
     }
     if (granted->count > 0) {
         send(daemon, session);

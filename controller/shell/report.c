@@ -240,6 +240,22 @@ static struct baton_status floors_from(const Baton__V1__Hello *hello, struct ses
     return baton_status_ok();
 }
 
+static struct baton_status follows_from(const Baton__V1__Hello *hello, struct session_hello *out)
+{
+    if (hello->n_follows > BATON_GROUPS_PER_AGENT_MAX) {
+        return too_many("follows", BATON_GROUPS_PER_AGENT_MAX);
+    }
+    out->follows = (const char *const *)hello->follows;
+    out->follows_count = hello->n_follows;
+    for (size_t i = 0; i < hello->n_follows; i++) {
+        if (strlen(hello->follows[i]) >= BATON_NAME_BYTES) {
+            return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
+                                     "follows: a name is longer than %d", BATON_NAME_BYTES - 1);
+        }
+    }
+    return baton_status_ok();
+}
+
 struct baton_status report_from_hello(const Baton__V1__Hello *hello, struct session_hello *out,
                                       struct report_memory *memory)
 {
@@ -253,6 +269,9 @@ struct baton_status report_from_hello(const Baton__V1__Hello *hello, struct sess
     out->peer_address = hello->peer_address;
     out->groups_count = hello->n_groups;
     struct baton_status st = groups_from(hello->groups, hello->n_groups, &out->groups, memory);
+    if (baton_ok(&st)) {
+        st = follows_from(hello, out);
+    }
     return baton_ok(&st) ? floors_from(hello, out, memory) : st;
 }
 

@@ -261,6 +261,19 @@ void serve_session(struct rpc_call *call, const void *request, void *context)
 
 /* --- down --- */
 
+static void render_holders(const struct holders *holders, Baton__V1__VersionGoal *goal, void *root)
+{
+    goal->n_holders = holders->count;
+    goal->holders = baton_wire_take(root, holders->count, sizeof(*goal->holders));
+    for (uint32_t i = 0; i < holders->count; i++) {
+        Baton__V1__Holder *holder = baton_wire_part(root, &baton__v1__holder__descriptor);
+        holder->agent = baton_wire_text(root, holders->items[i].agent);
+        holder->address = baton_wire_text(root, holders->items[i].address);
+        holder->last = holders->items[i].last;
+        goal->holders[i] = holder;
+    }
+}
+
 static Baton__V1__VersionGoal *render_goal(const struct version_record *version,
                                            const struct holders *holders, void *root)
 {
@@ -272,20 +285,22 @@ static Baton__V1__VersionGoal *render_goal(const struct version_record *version,
     goal->digest = baton_wire_text(root, version->digest);
     goal->bytes = version->bytes;
     goal->uid = baton_wire_text(root, version->uid);
-    goal->n_holders = holders->count;
-    goal->holders = baton_wire_take(root, holders->count, sizeof(*goal->holders));
-    for (uint32_t i = 0; i < holders->count; i++) {
-        Baton__V1__Holder *holder = baton_wire_part(root, &baton__v1__holder__descriptor);
-        holder->agent = baton_wire_text(root, holders->items[i].agent);
-        holder->address = baton_wire_text(root, holders->items[i].address);
-        holder->last = holders->items[i].last;
-        goal->holders[i] = holder;
-    }
+    render_holders(holders, goal, root);
     goal->n_sources = version->sources_count;
     goal->sources = baton_wire_take(root, version->sources_count, sizeof(*goal->sources));
     for (uint32_t i = 0; i < version->sources_count; i++) {
         goal->sources[i] = render_source(&version->sources[i], root);
     }
+    return goal;
+}
+
+/* Its leader tells it the rest. */
+static Baton__V1__VersionGoal *render_follow(const struct follow_goal *follow, void *root)
+{
+    Baton__V1__VersionGoal *goal = baton_wire_part(root, &baton__v1__version_goal__descriptor);
+    goal->seq = follow->version->seq;
+    goal->digest = baton_wire_text(root, follow->version->digest);
+    render_holders(&follow->holders, goal, root);
     return goal;
 }
 
@@ -313,6 +328,11 @@ static Baton__V1__Goals *render_goals(const struct goals *goals, void *root)
     message->groups = baton_wire_take(root, goals->groups_count, sizeof(*message->groups));
     for (size_t i = 0; i < goals->groups_count; i++) {
         message->groups[i] = render_group_goal(&goals->groups[i], root);
+    }
+    message->n_follows = goals->follows_count;
+    message->follows = baton_wire_take(root, goals->follows_count, sizeof(*message->follows));
+    for (size_t i = 0; i < goals->follows_count; i++) {
+        message->follows[i] = render_follow(&goals->follows[i], root);
     }
     message->n_droppable = goals->droppable_count;
     message->droppable = baton_wire_take(root, goals->droppable_count, sizeof(*message->droppable));

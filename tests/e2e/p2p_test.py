@@ -170,6 +170,36 @@ class SecurePeerFleet(PeerFleet, security_test.SecureFleet):
 
 
 @unittest.skipUnless(private_mounts(), "hiding a folder from an agent needs root")
+class Followers(unittest.TestCase):
+    """node-a is the source and leads a group of its own; node-b leads g1, in which node-c and node-d follow, node-d without an engine."""
+
+    GROUPS = {"node-a": {"g0": [1]}, "node-b": {"g1": [1]}, "node-c": {"g1": [1]}, "node-d": {"g1": []}}
+
+    def test_followers_pull_from_peers(self):
+        """No follower sees the source's directory, so its leader's word alone would land nothing."""
+        fleet = PeerFleet(self.GROUPS)
+        self.addCleanup(fleet.close)
+        fleet.start()
+        fleet.wait_connected()
+        fleet.publish("v1")
+        fleet.wait_serving(1)
+        digest = fleet.publish("v2")["digest"]
+        fleet.wait_serving(2)
+        for name in self.GROUPS:
+            self.assertTrue((fleet.shm / name / digest / "baton.manifest.json").exists(), name)
+        for name, before in (("node-c", "node-b"), ("node-d", "node-c")):
+            got = fleet.pulled(name)
+            self.assertEqual(2, len(got), got)
+            self.assertTrue(all(peers.get(before, 0) > 0 and peers.get("node-a", 0) == 0 for peers in got), (name, got))
+        # A follower that comes back without anything gets it from who has it.
+        fleet.agents["node-c"].stop()
+        shutil.rmtree(fleet.shm / "node-c" / digest)
+        fleet.agents["node-c"].start()
+        wait_until(lambda: f"node-c has it again\n{fleet.tails()}", (fleet.shm / "node-c" / digest / "baton.manifest.json").exists)
+        fleet.wait_serving(2)
+
+
+@unittest.skipUnless(private_mounts(), "hiding a folder from an agent needs root")
 class SecurePeers(unittest.TestCase):
     def test_a_version_reaches_all_over_mutual_tls(self):
         groups = {name: {f"{name}-g0": [1]} for name in ("node-a", "node-b", "node-c")}

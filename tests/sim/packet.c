@@ -125,6 +125,12 @@ struct packet *packet_of_hello(const struct agent_hello *hello)
     out->groups_count = hello->groups_count;
     out->floors = floors;
     out->floors_count = hello->seq_floors_count;
+    const char **follows = take(packet, hello->follows_count, sizeof(*follows));
+    out->follows = follows;
+    out->follows_count = hello->follows_count;
+    for (uint32_t i = 0; i < hello->follows_count; i++) {
+        follows[i] = keep(packet, hello->follows[i]);
+    }
     for (uint32_t i = 0; i < hello->seq_floors_count; i++) {
         COPY(floors[i].model, hello->seq_floors[i].model);
         COPY(floors[i].digest, hello->seq_floors[i].version.digest);
@@ -298,12 +304,20 @@ static void goals_down(struct packet *packet, const struct goals *from)
     if (from->droppable_count > 0) {
         memcpy(droppable, from->droppable, from->droppable_count * sizeof(*droppable));
     }
+    struct agent_version_goal *follows = take(packet, from->follows_count, sizeof(*follows));
+    for (size_t i = 0; i < from->follows_count; i++) {
+        follows[i].version.seq = from->follows[i].version->seq;
+        COPY(follows[i].version.digest, from->follows[i].version->digest);
+        holders_down(packet, &from->follows[i].holders, &follows[i]);
+    }
     *out = (struct agent_goals){ from->revision,
                                  epoch_down(from->epoch),
                                  groups,
                                  (uint32_t)from->groups_count,
                                  (const char(*)[BATON_DIGEST_TEXT_BYTES])droppable,
-                                 (uint32_t)from->droppable_count };
+                                 (uint32_t)from->droppable_count,
+                                 follows,
+                                 (uint32_t)from->follows_count };
     packet->down.kind = AGENT_EVENT_GOALS;
     packet->down.goals = out;
 }

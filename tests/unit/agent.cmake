@@ -7,7 +7,7 @@ foreach(story barrier drain sleep operate requests hooks swap live join restore 
   baton_test(agent_${story}_test
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/agent_${story}_test.c ${agent_world_sources} LIBS agent_core)
 endforeach()
-foreach(story fleet fleet_barrier fleet_swarm)
+foreach(story fleet fleet_barrier fleet_peers fleet_swarm)
   baton_test(agent_${story}_test
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/agent_${story}_test.c ${CMAKE_CURRENT_LIST_DIR}/agent_fleet.c ${agent_world_sources}
     LIBS agent_core)

@@ -175,9 +175,11 @@ static void abandon(struct world *world, uint64_t id)
     }
 }
 
-static void land(struct world *world, const struct agent_version *version)
+static void land(struct world *world, const struct agent_version_goal *goal)
 {
+    const struct agent_version *version = &goal->version;
     world->lands[version->seq]++;
+    world->land_holders[version->seq] = goal->holders_count;
     struct world_pending *pending = add_pending(world, world->now_ns + 200 * MS, PENDING_LANDED);
     pending->version = *version;
     pending->ok = world->landing_fails[version->seq] == 0;
@@ -267,7 +269,7 @@ static void perform(struct world *world, const struct agent_action *action)
     case AGENT_ACTION_JOURNAL: append(world, action->journal); break;
     case AGENT_ACTION_ENGINE_OP: start_op(world, action->op); break;
     case AGENT_ACTION_ENGINE_ABANDON: abandon(world, action->abandon.id); break;
-    case AGENT_ACTION_LAND: land(world, &action->land->version); break;
+    case AGENT_ACTION_LAND: land(world, action->land); break;
     case AGENT_ACTION_LAND_CANCEL: stop_landing(world, action->digest); break;
     case AGENT_ACTION_DROP:
         world->landed[seq_of(action->digest)] = false;

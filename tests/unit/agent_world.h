@@ -151,6 +151,7 @@ struct world {
     uint32_t landing_fails[16]; /* So many times. */
     bool no_room;               /* Why they fail; else bytes are damaged. */
     uint32_t lands[16];
+    uint32_t land_holders[16]; /* Peers that the last one was told of. */
     uint32_t cancels[16];
     uint32_t drops[16];
 

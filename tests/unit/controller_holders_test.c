@@ -78,6 +78,56 @@ Test(controller_holders, late_joiners)
     world_free(world);
 }
 
+/* An agent that serves peers and follows in two groups; a5, which leads none, is last in the line. */
+static struct played_agent *add_follower(struct world *world, const char *first, const char *second)
+{
+    struct played_agent *follower = world_agent(world, "a5");
+    (void)snprintf(follower->peer_address, sizeof(follower->peer_address), "a5:7072");
+    follower->follows[0] = first;
+    follower->follows[1] = second;
+    cr_assert(world_connect(world, follower), "%s", follower->closed.message);
+    return follower;
+}
+
+/* What a leader tells its followers to land they pull as the others do, and they pass it on; each version is named
+ * once, and nothing is of a group that does not exist. */
+Test(controller_holders, followers_are_in_the_line)
+{
+    struct world *world = serving(0x1F);
+    struct played_agent *follower = add_follower(world, "g1", "g9");
+    cr_assert_str_eq(follower->followed, "1: a4 a3", "what its group serves already: '%s'",
+                     follower->followed);
+    cr_assert_eq(world_publish(world, "m"), 2);
+    cr_assert_str_eq(follower->followed, "1: a4 a3, 2: a4 a3", "'%s'", follower->followed);
+    struct played_agent *next = world_agent(world, "a6");
+    (void)snprintf(next->peer_address, sizeof(next->peer_address), "a6:7072");
+    (void)world_add_group(next, "g9", "m");
+    cr_assert(world_hello(world, next), "%s", next->closed.message); /* It landed nothing yet. */
+    cr_assert_str_eq(next->holders, "a5 a4", "'%s'", next->holders);
+    world_disconnect(world, world_agent(world, "a4"));
+    cr_assert_eq(world_publish(world, "m"), 3);
+    cr_assert_neq(strstr(follower->followed, "3: a3 a2"), NULL, "'%s'", follower->followed);
+    follower->follows[0] = NULL;
+    follower->follows[1] = NULL;
+    cr_assert(world_hello(world, follower));
+    cr_assert_str_eq(follower->followed, "", "it follows nobody any more: '%s'",
+                     follower->followed);
+    world_free(world);
+}
+
+/* A group that is first heard of after its follower, and what happens to it then. */
+Test(controller_holders, a_follower_may_come_before_its_leader)
+{
+    struct world *world = serving(0x1F);
+    struct played_agent *follower = add_follower(world, "g7", NULL);
+    cr_assert_str_eq(follower->followed, "");
+    struct played_agent *leader = world_agent(world, "a7");
+    (void)world_add_group(leader, "g7", "m");
+    cr_assert(world_connect(world, leader), "%s", leader->closed.message);
+    cr_assert_str_eq(follower->followed, "1: a4 a3", "'%s'", follower->followed);
+    world_free(world);
+}
+
 /* The plan says so in words before anything is rolled. */
 Test(controller_holders, the_plan_says_why)
 {

@@ -102,7 +102,10 @@ bool world_hello(struct world *world, struct played_agent *agent)
                                 .groups = reports,
                                 .groups_count = agent->groups_count,
                                 .floors = agent->floors,
-                                .floors_count = agent->floors_count };
+                                .floors_count = agent->floors_count,
+                                .follows = agent->follows,
+                                .follows_count = (size_t)(agent->follows[0] != NULL) +
+                                                 (agent->follows[1] != NULL) };
     world_step(world, &event);
     return agent->was_welcomed;
 }
@@ -227,14 +230,26 @@ static void play_sleep(struct played_agent *agent, struct played_group *group)
     }
 }
 
-static void note_holders(struct played_agent *agent, const struct holders *holders)
+static void print_holders(const struct holders *holders, char out[BATON_TEXT_BYTES])
 {
     size_t used = 0;
-    agent->holders[0] = '\0';
+    out[0] = '\0';
     for (uint32_t i = 0; i < holders->count; i++) {
-        used += (size_t)snprintf(agent->holders + used, sizeof(agent->holders) - used, "%s%s%s",
-                                 i > 0 ? " " : "", holders->items[i].agent,
-                                 holders->items[i].last ? "!" : "");
+        used += (size_t)snprintf(out + used, BATON_TEXT_BYTES - used, "%s%s%s", i > 0 ? " " : "",
+                                 holders->items[i].agent, holders->items[i].last ? "!" : "");
+    }
+}
+
+static void note_follows(struct played_agent *agent, const struct goals *goals)
+{
+    size_t used = 0;
+    agent->followed[0] = '\0';
+    for (size_t i = 0; i < goals->follows_count; i++) {
+        char text[BATON_TEXT_BYTES];
+        print_holders(&goals->follows[i].holders, text);
+        used += (size_t)snprintf(agent->followed + used, sizeof(agent->followed) - used,
+                                 "%s%llu: %.60s", i > 0 ? ", " : "",
+                                 (unsigned long long)goals->follows[i].version->seq, text);
     }
 }
 
@@ -248,7 +263,8 @@ static void take_goal(struct played_agent *agent, const struct group_goal *goal)
         group->goal_target_seq = goal->target == NULL ? 0 : goal->target->seq;
         group->goal_stage_seq = goal->stage == NULL ? 0 : goal->stage->seq;
         group->goal_restore_seq = goal->restore == NULL ? 0 : goal->restore->seq;
-        note_holders(agent, goal->stage != NULL ? &goal->stage_holders : &goal->target_holders);
+        print_holders(goal->stage != NULL ? &goal->stage_holders : &goal->target_holders,
+                      agent->holders);
         group->goal.owner_term = goal->owner_term;
         group->report.owner_term = goal->owner_term;
         group->goal.drain = goal->drain;
@@ -311,6 +327,7 @@ static void take_goals(struct world *world, struct played_agent *agent, const st
             drop(world, agent, goals->droppable[i]);
         }
     }
+    note_follows(agent, goals);
     for (size_t i = 0; i < goals->groups_count; i++) {
         take_goal(agent, &goals->groups[i]);
     }
