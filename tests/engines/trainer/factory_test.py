@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""vLLM's own trainer-side factory with the backend "baton": what it publishes is the checkpoint; what is wrong is said."""
+
+import unittest
+
+import fleet
+import torch
+import transformers
+from publisher_test import Publishing
+from vllm.distributed.weight_transfer.base import ModuleSource
+from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
+
+import baton
+import baton.vllm
+
+V1, V2 = fleet.DATA / "v1", fleet.DATA / "v2"
+
+
+class Part(ModuleSource):
+    """As of one pipeline stage."""
+
+    def held_names(self):
+        return ["model.norm.weight"]
+
+
+class Factory(Publishing):
+    def engine(self, source):
+        baton.vllm.register()
+        from baton.vllm.trainer import BatonTrainerInitInfo
+
+        info = BatonTrainerInitInfo(model="m", agent=self.a.agent, files=V1, rank=0)
+        return WeightTransferTrainerFactory.trainer_init(info, client=None, source=source)
+
+    def test_a_module_is_published_each_round(self):
+        model = transformers.AutoModelForCausalLM.from_pretrained(V1, dtype=torch.bfloat16)
+        engine = self.engine(ModuleSource(model))
+        self.assertEqual(self.a.publish_directory(V1).digest, engine.send_weights(optimizer_step=1).digest)
+        model.load_state_dict(transformers.AutoModelForCausalLM.from_pretrained(V2, dtype=torch.bfloat16).state_dict())
+        engine.send_weights(optimizer_step=2)
+        self.assertEqual((3, self.a.publish_directory(V2).digest), (engine.version.seq, engine.version.digest))
+        self.assertEqual("2", next(v for v in self.fleet.get("versions") if v["seq"] == "3")["optimizerStep"])
+
+    def test_what_is_wrong_is_said(self):
+        layer = torch.nn.Linear(2, 2)
+        layer.bias.data[0] = float("nan")
+        with self.assertRaisesRegex(baton.FailedPrecondition, "tensor 'bias': NaN"):
+            self.engine(ModuleSource(layer)).send_weights()
+        with self.assertRaisesRegex(ValueError, "WeightSource"):
+            self.engine(None)
+        with self.assertRaisesRegex(ValueError, "baton.Publisher"):
+            self.engine(Part(layer))
+        self.assertEqual([], self.seqs())
+
+
+if __name__ == "__main__":
+    unittest.main()
