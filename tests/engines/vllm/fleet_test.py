@@ -13,6 +13,7 @@ import unittest
 
 import asking
 import baton
+import checking
 import landings
 import rotation
 import servers
@@ -210,6 +211,15 @@ class RealFleet(unittest.TestCase):
         self.fleet.apply_model(**self.fleet.default_update())
         self.ended_well()
 
+    def check_engine(self, engine, landing):
+        """`batonctl engine check` finds it sound, and leaves it alone: an agent has driven it."""
+        place = self.fleet.engines[engine], *self.fleet.secret_files(engine)
+        found, facts = checking.check(self, 0, place, "--weights", landing)
+        self.assertEqual(dict.fromkeys(("guard", "token", "page", "way in", "probe", "weights"), "ok"), checking.verdicts(found))
+        self.assertEqual((self.fleet.ranks_of(engine), "plug-in"), (facts["worldSize"], facts["wayIn"]))
+        found, _ = checking.check(self, 7, place, "--no-weights", "--self-update", landing)
+        self.assertRegex(found["self-update"]["message"], "an agent drives this engine")
+
     def test_9_servers_keep_the_engine_contract(self):
         """The agents have gone; their servers stay, as they must."""
         groups = self.fleet.group_items().values()
@@ -223,6 +233,7 @@ class RealFleet(unittest.TestCase):
                 page, token = self.fleet.secret_files(engine)
                 servers.AgentPage(page).write(servers.SHUT, seq)
                 landing = self.fleet.landing(engine, digest)
+                self.check_engine(engine, landing)
                 done = subprocess.run(
                     [CONFORMANCE, "--url", self.fleet.engines[engine], "--page", page, "--token", token,
                      "--landing-a", landing, "--landing-b", other],

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# install.sh -- vLLM 0.32 for CPU in a cached virtual environment, with Baton's package in it.
+# install.sh [VERSION] -- vLLM 0.32 for CPU in a cached virtual environment, with Baton's package in it.
 #
+# VERSION, of those in versions.txt: another vLLM beside it, which takes all else from there (130 MB to download).
 # Prints the environment's path as its last line.  Runs again at no cost: stamps made from the
 # recipe's own contents say whether anything is to be done.  Two runs at once wait for each other.
 #
@@ -78,9 +79,53 @@ install_baton() {
     rm -rf "$copy"
 }
 
+# self_check ENVIRONMENT
 self_check() {
-    say "self check"
-    (cd / && VLLM_NO_USAGE_STATS=1 "$venv/bin/python" -W ignore "$here/self_check.py") >&2
+    say "self check of $1"
+    (cd / && VLLM_NO_USAGE_STATS=1 "$1/bin/python" -W ignore "$here/self_check.py") >&2
+}
+
+purelib() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])'; }
+
+# install_other VERSION: an environment whose own packages go before those of the first one.
+install_other() {
+    local version=$1 other=$cache/vllm-$1 python site
+    local -a packages
+    read -r -a packages < <(awk -v version="$version" '$1 == version { $1 = ""; print }' "$here/versions.txt")
+    if [ ${#packages[@]} -eq 0 ]; then
+        say "versions.txt has no vLLM $version"
+        return 1
+    fi
+    say "building $other (about 130 MB to download, 600 MB on disk)"
+    python=$("$venv/bin/python" -c 'import sys; print(sys._base_executable)')
+    rm -rf "$other"
+    "$python" -m venv --without-pip "$other"
+    site=$(purelib "$other")
+    "$venv/bin/python" -m pip install --quiet --no-deps --no-compile --target "$site" "${packages[@]}"
+    purelib "$venv" >"$site/first.pth"
+    # Its processes are started anew from this file: only the first one is to run it.
+    cat >"$other/bin/vllm" <<END
+#!$other/bin/python
+from vllm.entrypoints.cli.main import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())
+END
+    chmod +x "$other/bin/vllm"
+    self_check "$other"
+}
+
+other_version() {
+    local version=$1 stamp
+    exec 8>"$cache/vllm-$version.lock"
+    flock 8
+    stamp=$({ declare -f install_other && grep -F "$version" "$here/versions.txt" &&
+        cat "$venv/baton-engine.stamp"; } | sha256sum | cut -d' ' -f1)
+    if [ "$(cat "$cache/vllm-$version/baton-engine.stamp" 2>/dev/null)" != "$stamp" ]; then
+        install_other "$version"
+        printf '%s\n' "$stamp" >"$cache/vllm-$version/baton-engine.stamp"
+    fi
+    printf '%s\n' "$cache/vllm-$version"
 }
 
 main() {
@@ -100,10 +145,14 @@ main() {
     fi
     if ! up_to_date baton-package.stamp "$baton_stamp"; then
         install_baton
-        self_check
+        self_check "$venv"
         printf '%s\n' "$baton_stamp" >"$venv/baton-package.stamp"
     fi
-    printf '%s\n' "$venv"
+    if [ -n "${1:-}" ]; then
+        other_version "$1"
+    else
+        printf '%s\n' "$venv"
+    fi
 }
 
 main "$@"

@@ -27,9 +27,9 @@ class Fleet:
         atexit.register(self.stop)
         self.landing = {v: landings.land(self.root, v, v) for v in ("v1", "v2", "v3")}
 
-    def launch(self, name, checkpoint, ranks):
+    def launch(self, name, checkpoint, ranks, **more):
         """A server that is not ready yet; stopped with the fleet."""
-        server = servers.Server(self.root, name, checkpoint, ranks)
+        server = servers.Server(self.root, name, checkpoint, ranks, **more)
         self._all.append(server)
         return server
 

@@ -70,19 +70,21 @@ class Answer:
 class Server:
     """One guarded vLLM server in a process group of its own."""
 
-    def __init__(self, root, name, checkpoint, ranks=1, backend="baton-faulty"):
+    def __init__(self, root, name, checkpoint, ranks=1, backend="baton-faulty", program=None):
+        """`program`: another vLLM than that of this Python's environment."""
         self.name, self.ranks, self._stopped = name, ranks, False
         self.folder = os.path.join(root, name)
         os.makedirs(self.folder)
         self.port = free_port()
         self.token = secrets.token_hex(16)
-        self.page = AgentPage(os.path.join(self.folder, "page"))
+        self.page_path, self.token_path = (os.path.join(self.folder, name) for name in ("page", "token"))
+        self.page = AgentPage(self.page_path)
         self.fault_file = os.path.join(self.folder, "fault.json")
         self.log_path = os.path.join(self.folder, "log")
-        with open(os.path.join(self.folder, "token"), "w", encoding="ascii") as out:
+        with open(os.open(self.token_path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as out:
             out.write(self.token + "\n")
         command = [
-            os.path.join(os.path.dirname(sys.executable), "vllm"), "serve", checkpoint,
+            program or os.path.join(os.path.dirname(sys.executable), "vllm"), "serve", checkpoint,
             "--host", "127.0.0.1", "--port", str(self.port), "--served-model-name", asking.MODEL,
             "--enforce-eager", "--max-model-len", "512", "--dtype", "bfloat16",
             "--tensor-parallel-size", str(ranks), "--middleware", "baton.vllm.Guard",
@@ -98,8 +100,8 @@ class Server:
         return {
             **os.environ,
             "BATON_FAULT_FILE": self.fault_file,
-            "BATON_GUARD_PAGE": os.path.join(self.folder, "page"),
-            "BATON_GUARD_TOKEN_FILE": os.path.join(self.folder, "token"),
+            "BATON_GUARD_PAGE": self.page_path,
+            "BATON_GUARD_TOKEN_FILE": self.token_path,
             "HF_HUB_OFFLINE": "1",
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": os.path.join(HERE, "faulty"),
@@ -125,6 +127,10 @@ class Server:
                 pass
             time.sleep(0.3)
         raise RuntimeError(f"server {self.name} not ready in {START_SECONDS} s:\n{self.log_tail()}")
+
+    def place(self):
+        """Address, page and token file: what `engine check` and the contract's conformance are told."""
+        return f"http://127.0.0.1:{self.port}", self.page_path, self.token_path
 
     def call(self, method, path, body=None, token=False, headers=()):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=CALL_SECONDS)
