@@ -91,6 +91,7 @@ struct agent_hello {
     uint32_t seq_floors_count;
     const char *address;
     const char *peer_address;
+    const char *peer_zone;
     uint64_t landing_budget_bytes;
     const char *const *follows; /* Groups. */
     uint32_t follows_count;

@@ -65,7 +65,8 @@ struct agent_config {
     char software[BATON_NAME_BYTES];
     char address[BATON_PATH_BYTES];
     char peer_address
-        [BATON_ADDRESS_BYTES]; /* Where it serves versions to peers; empty: it does not. */
+        [BATON_ADDRESS_BYTES];        /* Where it serves versions to peers; empty: it does not. */
+    char peer_zone[BATON_NAME_BYTES]; /* What it shares fast links with; empty: none. */
     uint64_t landing_budget_bytes;
     uint32_t recreate_attempts; /* In a row; then ENGINE_NEEDS_RECREATE. */
     const struct agent_group_config *groups;

@@ -188,6 +188,7 @@ void report_hello(struct agent *agent)
         .seq_floors_count = agent->ledger.seqs_count,
         .address = agent->config.address,
         .peer_address = agent->config.peer_address,
+        .peer_zone = agent->config.peer_zone,
         .landing_budget_bytes = agent->config.landing_budget_bytes,
         .follows = follows,
         .follows_count = count - led,

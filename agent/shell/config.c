@@ -338,6 +338,13 @@ static struct baton_status fill_hooks_tls(struct shell_config *config, const str
     return baton_status_ok();
 }
 
+static bool is_zone(const char *text)
+{
+    size_t length =
+        strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
+    return text[length] == '\0' && length > 0 && length < BATON_NAME_BYTES;
+}
+
 /* Where peers are told to dial; what is listened at, if nothing else is said. */
 static struct baton_status fill_peers(struct shell_config *config, const struct file_agent *file,
                                       const struct place *place)
@@ -352,7 +359,13 @@ static struct baton_status fill_peers(struct shell_config *config, const struct 
     if (port == NULL || port == advertise || port[1] == '\0' || strcmp(port, ":0") == 0 || any) {
         return bad(place, "peers.advertise", "must be host:port, as other agents reach this one");
     }
-    return COPY(place, "peers.advertise", advertise, config->core.peer_address);
+    struct baton_status st = COPY(place, "peers.advertise", advertise, config->core.peer_address);
+    if (!baton_ok(&st) || file->peers->zone == NULL) {
+        return st;
+    }
+    return is_zone(file->peers->zone)
+               ? COPY(place, "peers.zone", file->peers->zone, config->core.peer_zone)
+               : bad(place, "peers.zone", "must be up to 63 letters, digits, '-', '_' and '.'");
 }
 
 /* Engines have working directories of their own, and files get names of their own behind these. */

@@ -89,7 +89,7 @@ static const cyaml_schema_field_t metrics_fields[] = { NEED("listen", struct fil
 
 static const cyaml_schema_field_t peers_fields[] = {
     NEED("listen", struct file_peers, listen), TEXT("advertise", struct file_peers, advertise),
-    CYAML_FIELD_END
+    TEXT("zone", struct file_peers, zone), CYAML_FIELD_END
 };
 
 static const cyaml_schema_field_t times_fields[] = {

@@ -68,6 +68,7 @@ struct file_metrics {
 struct file_peers {
     char *listen;
     char *advertise;
+    char *zone;
 };
 
 struct file_listen_tls {

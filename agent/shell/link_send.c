@@ -279,6 +279,7 @@ void *link_hello(const struct agent_hello *hello)
     message->address = baton_wire_textf(request, "%.*s", BATON_TEXT_BYTES - 1, hello->address);
     message->landing_budget_bytes = hello->landing_budget_bytes;
     message->peer_address = baton_wire_text(request, hello->peer_address);
+    message->peer_zone = baton_wire_text(request, hello->peer_zone);
     message->n_groups = hello->groups_count;
     message->groups = groups_message(hello->groups, hello->groups_count, request);
     fill_floors(hello, message, request);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "controller/core/fleet.h"
+#include "controller/core/holders.h"
 #include "controller/core/text.h"
 
 #define LEASE_NS (CONTROLLER_LEASE_MS * MS_NS)
@@ -24,6 +25,7 @@ struct agent *agent_add(struct controller *core, const struct agent_record *reco
     agent->follows = core->follows + place * BATON_GROUPS_PER_AGENT_MAX;
     agent->floors = core->floors + place * core->limits.models;
     index_insert(&core->agents, agent);
+    holders_place(core, agent, "");
     return agent;
 }
 

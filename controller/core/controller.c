@@ -66,6 +66,7 @@ static void lay_out_tables(struct controller *core, struct layout *layout)
     index_init(&core->named, layout, max->groups, offsetof(struct group, named_key));
     index_init(&core->soaking, layout, max->groups, offsetof(struct group, soak_key));
     index_init(&core->agents, layout, max->agents, offsetof(struct agent, r.name));
+    index_init(&core->line, layout, max->agents, offsetof(struct agent, line_key));
     index_init(&core->requests, layout, max->request_ids, offsetof(struct request_entry, r.id));
     index_init(&core->staleness, layout, max->models, offsetof(struct staleness, r.model));
 }

@@ -195,6 +195,8 @@ struct agent {
     uint64_t landing_used_bytes;
     uint64_t landing_budget_bytes;
     char peer_address[BATON_ADDRESS_BYTES]; /* Of this session; empty: it serves no peers. */
+    char peer_zone[BATON_NAME_BYTES];       /* Likewise; agents of one zone are near each other. */
+    char line_key[ORDER_KEY_BYTES];         /* Zone, then name. */
     uint32_t landed_count;
     char (*landed)[BATON_DIGEST_TEXT_BYTES];
     /* Since when each of them is of no version of ours, in this session; 0: it is. */
@@ -319,6 +321,7 @@ struct controller {
     struct index named;                 /* Groups that were named to go first, and will. */
     struct index soaking;               /* Groups that serve while they soak, by since when. */
     struct index agents;                /* By name. */
+    struct index line;                  /* Agents by zone, then by name. */
     struct index requests;              /* By id. */
     struct index staleness;             /* By model. */
     struct index session_leases;        /* By model and name. */

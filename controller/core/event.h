@@ -122,6 +122,7 @@ struct session_hello {
     const char *address;
     uint64_t landing_budget_bytes;
     const char *peer_address; /* Where it serves versions to other agents; empty: it does not. */
+    const char *peer_zone;    /* Agents of one zone are near each other; null or empty: none. */
     const struct group_report *groups;
     size_t groups_count;
     const struct seq_floor *floors;

@@ -182,6 +182,7 @@ static void print_holders(struct fingerprint *print, const struct holders *holde
     for (uint32_t i = 0; i < holders->count; i++) {
         fingerprint_add_text(print, holders->items[i].agent);
         fingerprint_add_text(print, holders->items[i].address);
+        fingerprint_add_number(print, holders->items[i].last);
     }
 }
 

@@ -232,6 +232,7 @@ static void replace_session(struct controller *core, struct agent *agent,
     agent->seen_wall_ns = core->wall_ns;
     agent->landing_budget_bytes = hello->landing_budget_bytes;
     text_copy(agent->peer_address, sizeof(agent->peer_address), hello->peer_address);
+    holders_place(core, agent, hello->peer_zone);
     agent->landed_count = 0; /* Its first report tells. */
     goals_touch(core, agent);
     agent->goals_print = 0;

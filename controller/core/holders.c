@@ -1,9 +1,10 @@
 /* holders.c -- whom an agent may pull a version from.
  *
- * The agents that serve peers form a line by name: each pulls a version from those before it, the nearest first, also
+ * The agents that serve peers form a line by zone and name: each pulls a version from those before it, the nearest first, also
  * while these still land it, and passes it on.  So what a source sends does not grow with the fleet, nobody waits for
  * himself in a circle, and the lists hardly change while versions land.  Then come agents behind it that have it, and
- * last the source's own agents, which the first in the line needs. */
+ * last the source's own agents, which the first in the line needs.  Whoever has somebody of its own zone to pull from
+ * asks those of other zones only while none of its own can give it: so a version crosses the links between zones once. */
 #include "controller/core/holders.h"
 
 #include <string.h>
@@ -69,7 +70,7 @@ static void add_before(const struct controller *core, uint32_t place, const stru
                        bool rolled, struct holders *out)
 {
     for (uint32_t i = 0; i < LOOK_MAX && i < place && out->count < BEFORE_MAX; i++) {
-        const struct agent *agent = core->agents.objects[place - 1 - i];
+        const struct agent *agent = core->line.objects[place - 1 - i];
         if (serves(agent) && (agent_has_landed(agent, version->r.digest) ||
                               will_land(core, agent, version, rolled))) {
             add(out, agent, version);
@@ -92,13 +93,57 @@ static void add_behind(const struct controller *core, uint32_t place, const stru
                        struct holders *out)
 {
     uint32_t end =
-        place + 1 + LOOK_MAX < core->agents.count ? place + 1 + LOOK_MAX : core->agents.count;
+        place + 1 + LOOK_MAX < core->line.count ? place + 1 + LOOK_MAX : core->line.count;
     for (uint32_t i = place + 1; i < end && out->count < BATON_HOLDERS_MAX - 1; i++) {
-        const struct agent *agent = core->agents.objects[i];
+        const struct agent *agent = core->line.objects[i];
         if (serves(agent) && agent_has_landed(agent, version->r.digest)) {
             add(out, agent, version);
         }
     }
+}
+
+static bool is_near(const struct controller *core, const struct agent *agent,
+                    const struct holder *holder)
+{
+    const struct agent *other = agent_find(core, holder->agent);
+    return other != NULL && text_equal(other->peer_zone, agent->peer_zone);
+}
+
+/* Those of the agent's zone, in their order, then the others, which are asked last if there is anybody near.  Of those
+ * near, sources are asked last as long as there is another. */
+static void put_near_first(const struct controller *core, const struct agent *agent,
+                           struct holders *out)
+{
+    struct holders near = { .count = 0 };
+    struct holders far = { .count = 0 };
+    bool only_sources = true;
+    for (uint32_t i = 0; i < out->count; i++) {
+        struct holders *side = is_near(core, agent, &out->items[i]) ? &near : &far;
+        side->items[side->count++] = out->items[i];
+        only_sources = only_sources && (side == &far || out->items[i].last);
+    }
+    if (near.count == 0 || far.count == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < near.count; i++) {
+        near.items[i].last = near.items[i].last && !only_sources;
+        out->items[i] = near.items[i];
+    }
+    for (uint32_t i = 0; i < far.count; i++) {
+        far.items[i].last = true;
+        out->items[near.count + i] = far.items[i];
+    }
+}
+
+void holders_place(struct controller *core, struct agent *agent, const char *zone)
+{
+    if (agent->line_key[0] != '\0') {
+        index_remove(&core->line, agent);
+    }
+    text_copy(agent->peer_zone, sizeof(agent->peer_zone), zone == NULL ? "" : zone);
+    text_format(agent->line_key, sizeof(agent->line_key), "%s\n%s", agent->peer_zone,
+                agent->r.name);
+    index_insert(&core->line, agent);
 }
 
 static void list(const struct controller *core, const struct agent *agent,
@@ -109,10 +154,11 @@ static void list(const struct controller *core, const struct agent *agent,
         agent_has_landed(agent, version->r.digest)) {
         return;
     }
-    uint32_t place = index_lower_bound(&core->agents, agent->r.name);
+    uint32_t place = index_lower_bound(&core->line, agent->line_key);
     add_before(core, place, version, rolled, out);
     add_behind(core, place, version, out);
     add_sources(core, agent, version, out);
+    put_near_first(core, agent, out);
 }
 
 void holders_of(const struct controller *core, const struct agent *agent,
@@ -172,9 +218,9 @@ void holders_note(struct controller *core, const struct agent *agent)
     if (text_is_empty(agent->peer_address)) {
         return;
     }
-    uint32_t place = index_lower_bound(&core->agents, agent->r.name);
-    for (uint32_t i = place + 1; i < core->agents.count && i <= place + TELL_MAX; i++) {
-        goals_touch(core, core->agents.objects[i]);
+    uint32_t place = index_lower_bound(&core->line, agent->line_key);
+    for (uint32_t i = place + 1; i < core->line.count && i <= place + TELL_MAX; i++) {
+        goals_touch(core, core->line.objects[i]);
     }
     note_source(core, agent);
 }

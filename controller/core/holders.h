@@ -6,6 +6,8 @@
 
 #include "controller/core/core.h"
 
+/* Gives the agent its place in the line; 'zone' null: none. */
+void holders_place(struct controller *core, struct agent *agent, const char *zone);
 /* Whom the agent may pull the version from, in the order in which it should ask; none if it has it. */
 void holders_of(const struct controller *core, const struct agent *agent,
                 const struct version *version, struct holders *out);

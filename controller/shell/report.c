@@ -240,6 +240,14 @@ static struct baton_status floors_from(const Baton__V1__Hello *hello, struct ses
     return baton_status_ok();
 }
 
+static struct baton_status check_length(const char *field, const char *name)
+{
+    return strlen(name) < BATON_NAME_BYTES
+               ? baton_status_ok()
+               : baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
+                                   "%s: a name is longer than %d", field, BATON_NAME_BYTES - 1);
+}
+
 static struct baton_status follows_from(const Baton__V1__Hello *hello, struct session_hello *out)
 {
     if (hello->n_follows > BATON_GROUPS_PER_AGENT_MAX) {
@@ -248,12 +256,12 @@ static struct baton_status follows_from(const Baton__V1__Hello *hello, struct se
     out->follows = (const char *const *)hello->follows;
     out->follows_count = hello->n_follows;
     for (size_t i = 0; i < hello->n_follows; i++) {
-        if (strlen(hello->follows[i]) >= BATON_NAME_BYTES) {
-            return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
-                                     "follows: a name is longer than %d", BATON_NAME_BYTES - 1);
+        struct baton_status st = check_length("follows", hello->follows[i]);
+        if (!baton_ok(&st)) {
+            return st;
         }
     }
-    return baton_status_ok();
+    return check_length("peer_zone", hello->peer_zone);
 }
 
 struct baton_status report_from_hello(const Baton__V1__Hello *hello, struct session_hello *out,
@@ -267,6 +275,7 @@ struct baton_status report_from_hello(const Baton__V1__Hello *hello, struct sess
     out->address = hello->address;
     out->landing_budget_bytes = hello->landing_budget_bytes;
     out->peer_address = hello->peer_address;
+    out->peer_zone = hello->peer_zone;
     out->groups_count = hello->n_groups;
     struct baton_status st = groups_from(hello->groups, hello->n_groups, &out->groups, memory);
     if (baton_ok(&st)) {

@@ -10,8 +10,7 @@ NODES, MBIT, MIB = 6, 100, 24
 
 @unittest.skipUnless(Links.can_be_had(), "network namespaces with limited links need root, iproute2 and the kernel's tbf")
 class Fill(unittest.TestCase):
-    def test_the_source_sends_a_version_about_once(self):
-        links = Links([f"node-{i}" for i in range(NODES)], MBIT)
+    def serving(self, links):
         self.addCleanup(links.remove)
         links.make()
         fleet = LinkedFleet(links)
@@ -20,6 +19,11 @@ class Fill(unittest.TestCase):
         fleet.wait_connected()
         fleet.publish("v1")
         fleet.wait_serving(1)
+        return fleet
+
+    def test_the_source_sends_a_version_about_once(self):
+        links = Links([f"node-{i}" for i in range(NODES)], MBIT)
+        fleet = self.serving(links)
         large = fleet.large(MIB)
         before = links.sent()
         version = fleet.publish(large)
@@ -29,6 +33,19 @@ class Fill(unittest.TestCase):
         self.assertLess(copies[fleet.source()], 2, copies)
         # Each of the others got it from somebody, over its own link.
         self.assertGreater(sum(copies.values()), NODES - 1, copies)
+        fleet.wait_serving(2)
+
+    def test_a_version_crosses_a_slow_link_between_zones_once(self):
+        names = [f"node-{i}" for i in range(NODES)]
+        links = Links(names, MBIT, {name: "east" if i % 2 else "west" for i, name in enumerate(names)}, MBIT // 2)
+        fleet = self.serving(links)
+        large = fleet.large(MIB)
+        before = links.crossed()
+        version = fleet.publish(large)
+        fleet.wait_filled(version["digest"], 120)
+        crossed = (links.crossed() - before) / (MIB << 20)
+        self.assertGreater(crossed, 1)
+        self.assertLess(crossed, 1.5)
         fleet.wait_serving(2)
 
 

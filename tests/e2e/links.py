@@ -33,10 +33,10 @@ def run(*words):
 
 
 class Links:
-    """A bridge, and for each node a link to it that sends and takes 'mbit' each way."""
+    """For each node a link that sends and takes 'mbit' each way, to its zone's bridge; between two zones one link of 'trunk_mbit'."""
 
-    def __init__(self, names, mbit):
-        self.mbit = mbit
+    def __init__(self, names, mbit, zones=None, trunk_mbit=None):
+        self.mbit, self.zones, self.trunk_mbit = mbit, zones, trunk_mbit
         self.hub = f"baton-{os.getpid()}-hub"
         self.spaces = {name: f"baton-{os.getpid()}-{i}" for i, name in enumerate(names)}
         self.addresses = {name: f"10.231.78.{i + 1}" for i, name in enumerate(names)}
@@ -48,8 +48,9 @@ class Links:
         limit = "ip link set lo up && tc qdisc add dev lo root tbf rate 1mbit burst 64k latency 50ms"
         return subprocess.run(["unshare", "-n", "sh", "-c", limit], capture_output=True, check=False, timeout=60).returncode == 0
 
-    def limit(self, space, device):
-        limit = ["rate", f"{self.mbit}mbit", "burst", "256k", "latency", "100ms"]
+    @staticmethod
+    def limit(space, device, mbit):
+        limit = ["rate", f"{mbit}mbit", "burst", "256k", "latency", "100ms"]
         run("tc", "-n", space, "qdisc", "add", "dev", device, "root", "tbf", *limit)
 
     def join(self, index, name):
@@ -59,16 +60,28 @@ class Links:
         run("ip", "-n", space, "link", "add", "v", "type", "veth", "peer", "name", port, "netns", self.hub)
         run("ip", "-n", space, "address", "add", f"{self.addresses[name]}/24", "dev", "v")
         run("ip", "-n", space, "link", "set", "v", "up")
-        run("ip", "-n", self.hub, "link", "set", port, "master", "bridge0", "up")
-        self.limit(space, "v")
-        self.limit(self.hub, port)
+        run("ip", "-n", self.hub, "link", "set", port, "master", self.bridge(name), "up")
+        self.limit(space, "v", self.mbit)
+        self.limit(self.hub, port, self.mbit)
+
+    def bridge(self, name):
+        return f"bridge{sorted(set(self.zones.values())).index(self.zones[name]) if self.zones else 0}"
+
+    def join_zones(self):
+        run("ip", "-n", self.hub, "link", "add", "name", "trunk0", "type", "veth", "peer", "name", "trunk1")
+        for end in ("0", "1"):
+            run("ip", "-n", self.hub, "link", "set", f"trunk{end}", "master", f"bridge{end}", "up")
+            self.limit(self.hub, f"trunk{end}", self.trunk_mbit)
 
     def make(self):
         run("ip", "netns", "add", self.hub)
-        run("ip", "-n", self.hub, "link", "add", "name", "bridge0", "type", "bridge")
-        run("ip", "-n", self.hub, "link", "set", "dev", "bridge0", "up")
+        for bridge in sorted({self.bridge(name) for name in self.spaces}):
+            run("ip", "-n", self.hub, "link", "add", "name", bridge, "type", "bridge")
+            run("ip", "-n", self.hub, "link", "set", "dev", bridge, "up")
         for index, name in enumerate(self.spaces):
             self.join(index, name)
+        if self.zones:
+            self.join_zones()
 
     def remove(self):
         for space in [*self.spaces.values(), self.hub]:
@@ -77,10 +90,17 @@ class Links:
     def inside(self, name, argv):
         return ["ip", "netns", "exec", self.spaces[name], *argv]
 
+    @staticmethod
+    def sent_by(space, device):
+        return json.loads(run("ip", "-n", space, "-s", "-j", "link", "show", device))[0]["stats64"]["tx"]["bytes"]
+
     def sent(self):
         """Bytes that each node has put on its link."""
-        show = lambda space: json.loads(run("ip", "-n", space, "-s", "-j", "link", "show", "v"))[0]
-        return {name: show(space)["stats64"]["tx"]["bytes"] for name, space in self.spaces.items()}
+        return {name: self.sent_by(space, "v") for name, space in self.spaces.items()}
+
+    def crossed(self):
+        """Bytes that went from zone to zone, either way."""
+        return sum(self.sent_by(self.hub, f"trunk{end}") for end in ("0", "1"))
 
     def time_copy(self, path):
         """Seconds of one copy of a file from the first node to the second, by sendfile over one connection."""
@@ -105,7 +125,8 @@ class LinkedFleet(Fleet):
         return [self.program("baton-controller"), "--listen", self.server, "--store", f"sqlite:{self.dir}/controller.db"]
 
     def agent_config(self, name):
-        config = {**super().agent_config(name), "peers": {"listen": f"{self.links.addresses[name]}:7072"}, "insecure": True}
+        peers = {"listen": f"{self.links.addresses[name]}:7072"} | ({"zone": self.links.zones[name]} if self.links.zones else {})
+        config = {**super().agent_config(name), "peers": peers, "insecure": True}
         config["landing"]["budget"] = "8GiB"
         if name != self.source():
             config["versions"] = {"directory": str(self.dir / "no-versions-of-others")}

@@ -120,6 +120,7 @@ struct packet *packet_of_hello(const struct agent_hello *hello)
     out->highest_epoch = (struct epoch){ hello->highest_epoch.generation, hello->highest_epoch.n };
     out->address = keep(packet, hello->address);
     out->peer_address = keep(packet, hello->peer_address);
+    out->peer_zone = keep(packet, hello->peer_zone);
     out->landing_budget_bytes = hello->landing_budget_bytes;
     out->groups = groups_up(packet, hello->groups, hello->groups_count);
     out->groups_count = hello->groups_count;

@@ -149,6 +149,20 @@ Test(agent_shell_config, takes_members_over)
     shell_config_destroy(config);
 }
 
+/* Where peers are, and what they are near. */
+Test(agent_shell_config, takes_peers_over)
+{
+    struct shell_config *config =
+        load_good(HEAD "peers: {listen: 127.0.0.1:7, zone: rack-3}\n" GROUP(ENGINE));
+    cr_assert_str_eq(config->core.peer_address, "127.0.0.1:7");
+    cr_assert_str_eq(config->core.peer_zone, "rack-3");
+    shell_config_destroy(config);
+    struct baton_status st =
+        load(HEAD "peers: {listen: 127.0.0.1:7, zone: 'rack 3'}\n" GROUP(ENGINE), &config);
+    cr_assert_eq(st.code, BATON_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(st.message, "peers.zone"), "%s", st.message);
+}
+
 /* A node of an engine whose API is elsewhere: it follows without engines. */
 Test(agent_shell_config, may_follow_without_engines)
 {

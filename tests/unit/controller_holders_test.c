@@ -128,6 +128,23 @@ Test(controller_holders, a_follower_may_come_before_its_leader)
     world_free(world);
 }
 
+/* Between zones a version goes once: from the last of one to the first of the next, though names are in another order. */
+Test(controller_holders, zones_are_stretches_of_the_line)
+{
+    static const char *const zones[AGENTS] = { "b", "a", "b", "a", "b" };
+    struct world *world = serving(0x1F);
+    for (unsigned i = 0; i < AGENTS; i++) {
+        char name[BATON_NAME_BYTES];
+        (void)snprintf(name, sizeof(name), "a%u", i);
+        world_agent(world, name)->peer_zone = zones[i];
+        cr_assert(world_connect(world, world_agent(world, name)));
+    }
+    cr_assert_eq(world_publish(world, "m"), 2);
+    /* The line: a1 a3 | a0 a2 a4. */
+    expect_holders(world, (const char *const[]){ "a3 a1", "", "a0 a3!", "a1", "a2 a0" });
+    world_free(world);
+}
+
 /* The plan says so in words before anything is rolled. */
 Test(controller_holders, the_plan_says_why)
 {

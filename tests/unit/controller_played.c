@@ -99,6 +99,7 @@ bool world_hello(struct world *world, struct played_agent *agent)
                                 .journal_incarnation = agent->incarnation,
                                 .highest_epoch = agent->highest_epoch,
                                 .peer_address = agent->peer_address,
+                                .peer_zone = agent->peer_zone,
                                 .groups = reports,
                                 .groups_count = agent->groups_count,
                                 .floors = agent->floors,

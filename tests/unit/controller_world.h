@@ -41,6 +41,7 @@ struct played_agent {
     char incarnation[BATON_NAME_BYTES];
     char peer_address[BATON_ADDRESS_BYTES]; /* Empty: it serves no peers. */
     char holders[BATON_TEXT_BYTES];         /* Of what its last goal stages: "a1 a0". */
+    const char *peer_zone;                  /* Null: none. */
     const char *follows[2];                 /* Groups that others lead; null: none. */
     char followed[BATON_TEXT_BYTES];        /* Of what they land, by its last goals: "2: a1 a0". */
     uint64_t session;                       /* 0: none. */
