@@ -76,7 +76,8 @@ class Several(Fleet):
         address = self.addresses[i]
         store = self.store_address()
         config = self.dir / f"controller{i}.yaml"
-        config.write_text(f"audit: {{file: {self.dir}/controller{i}.audit.jsonl}}\nleadership: {{{self.leadership}}}\n")
+        leadership = f"leadership: {{{self.leadership}}}\n" if self.leadership else ""  # Also without --advertise it makes one of several.
+        config.write_text(f"audit: {{file: {self.dir}/controller{i}.audit.jsonl}}\n{leadership}")
         argv = [*self.controller_argv(), "--config", str(config), "--advertise", address]
         argv[argv.index("--listen") + 1] = address
         argv[argv.index("--store") + 1] = store
