@@ -12,7 +12,7 @@
 #include "controller/store/etcd_text.h"
 
 enum {
-    TRIES_OF_TIMEOUT = 3, /* One try lasts at most this part of an operation. */
+    TRIES_OF_TIMEOUT = 3, /* One try lasts at most this part of an operation; but see is_late(). */
     ROUND_PAUSE_MS = 50,  /* After all members failed. */
     LOGINS_MAX = 2,       /* In one call. */
     PASSWORD_BYTES = 1024,
@@ -23,7 +23,8 @@ struct etcd_client {
     struct etcd_http *http;
     uint32_t endpoint; /* The one that is asked first. */
     bool logged_in;
-    bool once; /* One try at each member. */
+    bool once;    /* One try at each member. */
+    bool patient; /* A try may last as long as there is time: see is_late(). */
     uint64_t cluster_id;
 };
 
@@ -117,11 +118,16 @@ static uint64_t left_ms(uint64_t deadline_ns)
     return now >= deadline_ns ? 0 : (deadline_ns - now) / BATON_NS_PER_MS;
 }
 
+static uint64_t part_ms(const struct etcd_client *client)
+{
+    return client->address->timeout_ms / TRIES_OF_TIMEOUT;
+}
+
 static uint64_t try_ms(const struct etcd_client *client, uint64_t deadline_ns)
 {
-    uint64_t most = client->address->timeout_ms / TRIES_OF_TIMEOUT;
     uint64_t left = left_ms(deadline_ns);
-    return left < most ? left : most;
+    uint64_t most = part_ms(client);
+    return left < most || client->patient ? left : most;
 }
 
 /* --- login --- */
@@ -322,6 +328,14 @@ static struct baton_status nobody_serves(const struct etcd_client *client, struc
                            client->address->endpoints_count, client->address->timeout_ms);
 }
 
+/* Tries are short so that a member that is silent costs little. Where all are slow, short tries would never see an answer: after an
+ * operation without one the next one waits as long as it may, and so does each after a late answer. Failures take turns, so that of
+ * two operations one at least passes over silent members. */
+static bool is_late(const struct etcd_client *client, uint64_t sent_ns)
+{
+    return baton_clock_monotonic_ns() - sent_ns > part_ms(client) * BATON_NS_PER_MS;
+}
+
 struct baton_status etcd_client_call(struct etcd_client *client, const char *path,
                                      enum etcd_call_kind kind, struct baton_bytes body,
                                      uint64_t deadline_ns, struct etcd_answer *out)
@@ -333,8 +347,9 @@ struct baton_status etcd_client_call(struct etcd_client *client, const char *pat
     *out = (struct etcd_answer){ 0 };
     while (left_ms(deadline_ns) > 0 && may_try(client, &attempt)) {
         etcd_answer_free(out);
+        uint64_t sent_ns = baton_clock_monotonic_ns();
         switch (try_once(client, &attempt, out)) {
-        case ETCD_FINE: return baton_status_ok();
+        case ETCD_FINE: client->patient = is_late(client, sent_ns); return baton_status_ok();
         case ETCD_REFUSED: return attempt.last;
         case ETCD_LOGIN:
             client->logged_in = false;
@@ -345,12 +360,14 @@ struct baton_status etcd_client_call(struct etcd_client *client, const char *pat
         case ETCD_DOUBT:
             next_endpoint(client, &attempt);
             if (kind == ETCD_CALL_WRITE) {
+                client->patient = !client->patient;
                 return in_doubt(&attempt);
             }
             break;
         case ETCD_ELSEWHERE: next_endpoint(client, &attempt); break;
         }
     }
+    client->patient = !client->patient;
     return nobody_serves(client, &attempt);
 }
 

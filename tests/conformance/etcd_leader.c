@@ -268,11 +268,36 @@ static void another_cluster(struct etcd_rig *rig)
     store_close(store);
 }
 
+/* Answers that come later than a try may last are waited for: else a slow etcd would have no leader for ever. */
+static void slow_answers(struct etcd_rig *rig)
+{
+    char address[ADDRESS_BYTES];
+    struct leader_record seen;
+    struct leader_store *store = NULL;
+    struct etcd_relay *relay = relay_to(rig, "/slow", address);
+    must(leader_store_open(address, RELAY_SLOW_MS / 3, &store));
+    etcd_relay_set(relay, RELAY_SLOW);
+    struct baton_status st = leader_store_read(store, soon(), &seen);
+    CHECK(baton_ok(&st) || st.code == BATON_UNAVAILABLE);
+    struct leader_record mine = of("aa", 1, read_of(store).place);
+    for (uint64_t count = 1; count < 6; count++) {
+        mine.count = count;
+        must(leader_store_write(store, &mine, soon(), &mine));
+        CHECK(read_of(store).count == count);
+    }
+    CHECK(etcd_relay_slowed(relay) > 10);
+    etcd_relay_set(relay, RELAY_PASS);
+    CHECK(read_of(store).count == 5);
+    leader_store_close(store);
+    etcd_relay_stop(relay);
+}
+
 static const struct etcd_part parts[] = {
     { "one_writer", one_writer, NULL },
     { "the_store_does_not_notice", the_store_does_not_notice, NULL },
     { "lost_answer", lost_answer, NULL },
     { "late_request", late_request, NULL },
+    { "slow_answers", slow_answers, NULL },
     { "refused", refused, NULL },
     { "epochs_go_with_the_record", epochs_go_with_the_record, NULL },
     { "another_cluster", another_cluster, NULL },
