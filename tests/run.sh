@@ -3,7 +3,7 @@
 #
 # usage: tests/run.sh [--all] [--full] [--seed N] [suite...]
 #   without a suite: lint unit conformance sim model fuzz e2e upgrade chaos
-#   --all    also what takes a big download or special hardware, where this machine can run it: vllm trainer gpu
+#   --all    also what takes a big download or special hardware, where this machine can run it: vllm sglang trainer gpu
 #   --full   the whole of each matrix; else a part of it, chosen by the seed
 #   --seed N which part (default: today's date)
 #
@@ -15,7 +15,7 @@ set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 default_suites=(lint unit conformance sim model fuzz e2e upgrade chaos)
-extra_suites=(vllm trainer gpu)
+extra_suites=(vllm sglang trainer gpu)
 suites=()
 all=
 BATON_FULL=
@@ -43,7 +43,7 @@ fi
 # Engines' suites have a folder of their own.
 suite_script() {
   case $1 in
-    vllm | trainer) echo "$root/tests/engines/$1/suite.sh" ;;
+    vllm | sglang | trainer) echo "$root/tests/engines/$1/suite.sh" ;;
     *) echo "$root/tests/$1/suite.sh" ;;
   esac
 }

@@ -2,9 +2,17 @@
 
 #include <string.h>
 
+extern const struct engine_adapter engine_adapter_sglang;
 extern const struct engine_adapter engine_adapter_vllm;
 
 const struct engine_adapter *engine_adapter_find(const char *kind)
 {
-    return strcmp(kind, engine_adapter_vllm.kind) == 0 ? &engine_adapter_vllm : NULL;
+    static const struct engine_adapter *const ADAPTERS[] = { &engine_adapter_vllm,
+                                                             &engine_adapter_sglang };
+    for (size_t i = 0; i < sizeof ADAPTERS / sizeof ADAPTERS[0]; i++) {
+        if (strcmp(kind, ADAPTERS[i]->kind) == 0) {
+            return ADAPTERS[i];
+        }
+    }
+    return NULL;
 }

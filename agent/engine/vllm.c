@@ -1,21 +1,11 @@
 #include "agent/engine/vllm.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static struct baton_status parts_open(struct engine *engine)
 {
     const struct engine_options *options = &engine->options;
-    char token[ENGINE_TOKEN_BYTES_MAX] = "";
-    if (options->token_file[0] != '\0') {
-        struct baton_status st = engine_token_load(options->token_file, token);
-        if (!baton_ok(&st)) {
-            return st;
-        }
-    }
-    struct http_options http = { .url = options->url, .token = token };
-    struct baton_status st = http_open(&http, &engine->http);
-    explicit_bzero(token, sizeof token);
+    struct baton_status st = exchange_open(options, false, &engine->exchange);
     if (baton_ok(&st) && options->guard_page[0] != '\0') {
         st = engine_guard_open(options->guard_page, &engine->guard);
     }
@@ -27,7 +17,7 @@ static void vllm_close(struct engine *engine)
     if (engine == NULL) {
         return;
     }
-    http_close(engine->http);
+    exchange_close(&engine->exchange);
     engine_guard_close(engine->guard);
     free(engine);
 }
@@ -50,7 +40,7 @@ static struct baton_status vllm_open(const struct engine_options *options, struc
 
 static void vllm_abort(struct engine *engine)
 {
-    http_abort(engine->http);
+    http_abort(engine->exchange.http);
 }
 
 extern const struct engine_adapter engine_adapter_vllm;

@@ -2,9 +2,9 @@
  *
  * The adapter speaks the HTTP contract of vLLM in development mode, which tests/miniengine keeps too
  * (deploy/docs/engine-contract.md).  One file a subject: vllm_attach, vllm_pause, vllm_update, vllm_live,
- * vllm_reload, vllm_label, vllm_probe; vllm.c holds the table.
+ * vllm_reload, vllm_label; vllm.c holds the table.
  *
- * Depends on: api/base, engine.h, http.h, answer.h, guard.h.  Included by: vllm*.c.
+ * Depends on: api/base, engine.h, exchange.h, gate.h, probe.h, answer.h, guard.h.  Included by: vllm*.c.
  * Threads and ownership: as in engine.h. */
 #ifndef AGENT_ENGINE_VLLM_H
 #define AGENT_ENGINE_VLLM_H
@@ -14,10 +14,11 @@
 
 #include "agent/engine/answer.h"
 #include "agent/engine/engine.h"
+#include "agent/engine/exchange.h"
+#include "agent/engine/gate.h"
 #include "agent/engine/guard.h"
 #include "api/base/bytes.h"
 #include "api/base/status.h"
-#include "api/http/http.h"
 
 /* What an attach found, for later operations to go by; 'way_in' NONE before the first. */
 struct vllm_found {
@@ -32,25 +33,14 @@ struct vllm_found {
 
 struct engine {
     struct engine_options options;
-    struct http *http;
+    struct exchange exchange;
     struct engine_guard *guard; /* Null: advisory. */
 
     struct vllm_found found; /* By the last attach that succeeded. */
     char model[BATON_PATH_BYTES];
 
-    struct http_answer answer;   /* Of the last call. */
     struct answer_report report; /* Of the last report. */
 };
-
-/* One call; OK only for an answer of 200..299.  'body' may be null. */
-struct baton_status vllm_get(struct engine *engine, const char *path, uint64_t deadline_ns);
-struct baton_status vllm_post(struct engine *engine, const char *path, const char *body,
-                              uint64_t deadline_ns);
-/* As a client without the token. */
-struct baton_status vllm_post_plain(struct engine *engine, const char *path, const char *body,
-                                    uint64_t deadline_ns);
-/* The last answer's body. */
-struct baton_bytes vllm_body(const struct engine *engine);
 
 /* POST /collective_rpc; 'kwargs' is JSON or null. */
 struct baton_status vllm_rpc(struct engine *engine, const char *method, const char *kwargs,
@@ -67,17 +57,11 @@ struct baton_status vllm_in_step(struct engine *engine, uint64_t deadline_ns);
 struct baton_status vllm_refused(struct engine *engine, struct baton_status st,
                                  uint64_t deadline_ns);
 
-/* GET /baton/guard as the guard reads it. */
-struct baton_status vllm_guard(struct engine *engine, uint64_t deadline_ns,
-                               struct engine_gate_state *state);
 /* Still the incarnation that was attached to?  ABORTED if not. */
 struct baton_status vllm_same_life(struct engine *engine, uint64_t deadline_ns);
 /* Server's instance id and backend. */
 struct baton_status vllm_server(struct engine *engine, uint64_t deadline_ns,
                                 struct answer_server *out);
-/* Nobody who passed the guard is left inside, by the deadline; 'state' is what it answered last. */
-struct baton_status vllm_empty(struct engine *engine, struct engine_gate_state *state,
-                               uint64_t deadline_ns);
 struct baton_status vllm_is_paused(struct engine *engine, uint64_t deadline_ns, bool *out);
 
 /* Never both "ok" and a failure: a caller that looks at one of them sees the truth. */

@@ -20,7 +20,7 @@ static void reason_set(struct engine_facts *facts, const char *fmt, ...)
 /* A refusal makes the engine unusable, which is a finding; no answer makes attach fail. */
 static bool is_finding(const struct engine *engine, const struct baton_status *st)
 {
-    return engine->answer.outcome == HTTP_ANSWERED && st->code != BATON_CANCELLED;
+    return engine->exchange.answer.outcome == HTTP_ANSWERED && st->code != BATON_CANCELLED;
 }
 
 /* Turns an answered refusal into the reason why there is no way in. */
@@ -34,51 +34,22 @@ static struct baton_status finding(const struct engine *engine, struct baton_sta
     return baton_status_ok();
 }
 
-/* The guard that answers must be the one of our page: same count of boots, same boot. */
-static void guard_compare(const struct engine *engine, const struct engine_gate_state *state,
-                          struct engine_facts *facts)
-{
-    struct engine_guard_view view;
-    facts->gate = state->gate;
-    facts->boots = state->boots;
-    facts->salt = state->salt;
-    if (engine->guard == NULL) {
-        return; /* Later calls go by the server's instance: see vllm_same_life. */
-    }
-    memcpy(facts->incarnation, state->incarnation, sizeof facts->incarnation);
-    engine_guard_read(engine->guard, &view);
-    facts->guarded =
-        view.boots == state->boots && strcmp(view.incarnation, state->incarnation) == 0;
-}
-
 static struct baton_status find_guard(struct engine *engine, uint64_t deadline_ns,
                                       struct engine_facts *facts)
 {
-    struct engine_gate_state state;
-    struct baton_status st = vllm_guard(engine, deadline_ns, &state);
-    if (baton_ok(&st)) {
-        guard_compare(engine, &state, facts);
-        if (engine->guard != NULL && !facts->guarded) {
-            reason_set(facts,
-                       "the engine's guard uses another page than %s; start the engine "
-                       "with BATON_GUARD_PAGE set to it",
-                       engine->options.guard_page);
-        }
-    } else if (is_finding(engine, &st) && engine->answer.code == 403) {
-        reason_set(facts, "%s; %s", st.message, st.hint);
-    } else if (!is_finding(engine, &st)) {
-        return st;
-    }
+    struct baton_status st =
+        gate_find(&engine->exchange, engine->guard, engine->options.guard_page, deadline_ns, facts);
     engine->found.guarded = facts->guarded;
-    return baton_status_ok();
+    return st;
 }
 
 static struct baton_status find_software(struct engine *engine, uint64_t deadline_ns,
                                          struct engine_facts *facts)
 {
-    struct baton_status st = vllm_get(engine, "/version", deadline_ns);
+    struct baton_status st = exchange_get(&engine->exchange, "/version", deadline_ns);
     if (baton_ok(&st)) {
-        st = answer_text(vllm_body(engine), "version", facts->software, sizeof facts->software);
+        st = answer_text(exchange_body(&engine->exchange), "version", facts->software,
+                         sizeof facts->software);
     }
     if (!baton_ok(&st)) {
         return finding(engine, st, facts);
@@ -95,11 +66,12 @@ static struct baton_status find_software(struct engine *engine, uint64_t deadlin
 static struct baton_status world_get(struct engine *engine, const char *path, uint64_t deadline_ns,
                                      uint32_t *out)
 {
-    struct baton_status st = vllm_get(engine, path, deadline_ns);
+    struct baton_status st = exchange_get(&engine->exchange, path, deadline_ns);
     if (!baton_ok(&st)) {
         return st;
     }
-    return baton_status_in(answer_count(vllm_body(engine), "world_size", out), "%s", path);
+    return baton_status_in(answer_count(exchange_body(&engine->exchange), "world_size", out), "%s",
+                           path);
 }
 
 static struct baton_status find_world(struct engine *engine, uint64_t deadline_ns,
@@ -131,9 +103,10 @@ static struct baton_status find_world(struct engine *engine, uint64_t deadline_n
 static struct baton_status find_label(struct engine *engine, uint64_t deadline_ns,
                                       struct engine_facts *facts)
 {
-    struct baton_status st = vllm_get(engine, "/weight_info", deadline_ns);
+    struct baton_status st = exchange_get(&engine->exchange, "/weight_info", deadline_ns);
     if (baton_ok(&st)) {
-        st = answer_text(vllm_body(engine), "weight_version", facts->label, sizeof facts->label);
+        st = answer_text(exchange_body(&engine->exchange), "weight_version", facts->label,
+                         sizeof facts->label);
     }
     if (!baton_ok(&st)) {
         (void)snprintf(facts->label, sizeof facts->label, "-");
@@ -151,9 +124,9 @@ static struct baton_status find_activity(struct engine *engine, uint64_t deadlin
     if (!baton_ok(&st)) {
         return finding(engine, st, facts);
     }
-    st = vllm_get(engine, "/is_sleeping", deadline_ns);
+    st = exchange_get(&engine->exchange, "/is_sleeping", deadline_ns);
     if (baton_ok(&st)) {
-        st = answer_bool(vllm_body(engine), "is_sleeping", &sleeping);
+        st = answer_bool(exchange_body(&engine->exchange), "is_sleeping", &sleeping);
     }
     facts->sleeping = sleeping && !facts->paused;
     return baton_ok(&st) || is_finding(engine, &st) ? baton_status_ok() : st;
@@ -269,11 +242,11 @@ static struct baton_status find_model(struct engine *engine, uint64_t deadline_n
         (void)baton_text_copy(engine->model, sizeof engine->model, engine->options.served_model);
         return baton_status_ok();
     }
-    struct baton_status st = vllm_get(engine, "/v1/models", deadline_ns);
+    struct baton_status st = exchange_get(&engine->exchange, "/v1/models", deadline_ns);
     if (!baton_ok(&st)) {
         return st;
     }
-    st = answer_model(vllm_body(engine), engine->model, sizeof engine->model);
+    st = answer_model(exchange_body(&engine->exchange), engine->model, sizeof engine->model);
     return baton_status_in(st, "GET /v1/models");
 }
 
@@ -301,7 +274,7 @@ struct baton_status vllm_attach(struct engine *engine, uint64_t deadline_ns,
                                 struct engine_facts *facts)
 {
     const struct vllm_found before = engine->found;
-    http_begin(engine->http);
+    http_begin(engine->exchange.http);
     *facts = (struct engine_facts){ .label = "-" };
     engine->found = (struct vllm_found){ .way_in = ENGINE_WAY_IN_NONE };
     struct baton_status st = find_all(engine, deadline_ns, facts);
@@ -317,11 +290,11 @@ struct baton_status vllm_attach(struct engine *engine, uint64_t deadline_ns,
 struct baton_status vllm_health(struct engine *engine, uint64_t deadline_ns,
                                 struct engine_gate_state *state)
 {
-    http_begin(engine->http);
+    http_begin(engine->exchange.http);
     *state = (struct engine_gate_state){ 0 };
-    struct baton_status st = vllm_get(engine, "/health", deadline_ns);
+    struct baton_status st = exchange_get(&engine->exchange, "/health", deadline_ns);
     if (baton_ok(&st) && engine->found.guarded) {
-        st = vllm_guard(engine, deadline_ns, state);
+        st = gate_read(&engine->exchange, deadline_ns, state);
     } else if (baton_ok(&st)) {
         struct answer_server server;
         st = vllm_server(engine, deadline_ns, &server);

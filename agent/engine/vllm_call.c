@@ -7,50 +7,10 @@
 
 enum { RPC_BODY_BYTES = 2 * BATON_PATH_BYTES };
 
-static struct baton_status call(struct engine *engine, const struct http_request *request,
-                                uint64_t deadline_ns)
-{
-    struct baton_status st = http_call(engine->http, request, deadline_ns, &engine->answer);
-    if (!baton_ok(&st)) {
-        return st;
-    }
-    if (engine->answer.code < 200 || engine->answer.code > 299) {
-        return baton_status_in(answer_error(engine->answer.code, vllm_body(engine)), "%s %s",
-                               request->method, request->path);
-    }
-    return st;
-}
-
-struct baton_status vllm_get(struct engine *engine, const char *path, uint64_t deadline_ns)
-{
-    return call(engine, &(struct http_request){ "GET", path, NULL, .repeatable = true },
-                deadline_ns);
-}
-
-struct baton_status vllm_post(struct engine *engine, const char *path, const char *body,
-                              uint64_t deadline_ns)
-{
-    return call(engine, &(struct http_request){ "POST", path, body, .repeatable = false },
-                deadline_ns);
-}
-
-struct baton_status vllm_post_plain(struct engine *engine, const char *path, const char *body,
-                                    uint64_t deadline_ns)
-{
-    struct http_request request = { "POST", path, body, .plain = true };
-    return call(engine, &request, deadline_ns);
-}
-
-struct baton_bytes vllm_body(const struct engine *engine)
-{
-    return (struct baton_bytes){ (const uint8_t *)engine->answer.body, engine->answer.body_bytes };
-}
-
 static struct baton_status rpc(struct engine *engine, const char *method, const char *kwargs,
                                bool repeatable, uint64_t deadline_ns)
 {
     char body[RPC_BODY_BYTES];
-    struct http_request request = { "POST", "/collective_rpc", body, .repeatable = repeatable };
     int length = kwargs == NULL ? snprintf(body, sizeof body, "{\"method\":\"%s\"}", method)
                                 : snprintf(body, sizeof body, "{\"method\":\"%s\",\"kwargs\":%s}",
                                            method, kwargs);
@@ -58,7 +18,11 @@ static struct baton_status rpc(struct engine *engine, const char *method, const 
         return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_LIMIT,
                                  "%s: the request is longer than %d bytes", method, RPC_BODY_BYTES);
     }
-    return baton_status_in(call(engine, &request, deadline_ns), "%s", method);
+    struct exchange *exchange = &engine->exchange;
+    struct baton_status st = repeatable
+                                 ? exchange_ask(exchange, "/collective_rpc", body, deadline_ns)
+                                 : exchange_post(exchange, "/collective_rpc", body, deadline_ns);
+    return baton_status_in(st, "%s", method);
 }
 
 struct baton_status vllm_rpc(struct engine *engine, const char *method, const char *kwargs,
@@ -70,8 +34,8 @@ struct baton_status vllm_rpc(struct engine *engine, const char *method, const ch
 /* A method that never raises was answered with an error: with several ranks, it is another call's. */
 static struct baton_status others_error(const struct engine *engine, struct baton_status st)
 {
-    if (baton_ok(&st) || engine->found.world_size < 2 || engine->answer.outcome != HTTP_ANSWERED ||
-        engine->answer.code < 500) {
+    if (baton_ok(&st) || engine->found.world_size < 2 ||
+        engine->exchange.answer.outcome != HTTP_ANSWERED || engine->exchange.answer.code < 500) {
         return st;
     }
     return baton_status_hint(baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_ENGINE_LIED,
@@ -86,7 +50,7 @@ struct baton_status vllm_report(struct engine *engine, uint64_t deadline_ns)
     if (!baton_ok(&st)) {
         return others_error(engine, st);
     }
-    st = answer_report(vllm_body(engine), engine->found.world_size, &engine->report);
+    st = answer_report(exchange_body(&engine->exchange), engine->found.world_size, &engine->report);
     return baton_status_in(st, "baton_report");
 }
 
@@ -109,7 +73,7 @@ struct baton_status vllm_in_step(struct engine *engine, uint64_t deadline_ns)
         st = others_error(engine, rpc(engine, "check_health", NULL, true, deadline_ns));
     }
     if (baton_ok(&st)) {
-        st = answer_nulls(vllm_body(engine), engine->found.world_size);
+        st = answer_nulls(exchange_body(&engine->exchange), engine->found.world_size);
     }
     return baton_status_in(st, "reply channel");
 }
@@ -117,44 +81,24 @@ struct baton_status vllm_in_step(struct engine *engine, uint64_t deadline_ns)
 struct baton_status vllm_refused(struct engine *engine, struct baton_status st,
                                  uint64_t deadline_ns)
 {
-    if (baton_ok(&st) || engine->found.world_size < 2 || engine->answer.outcome != HTTP_ANSWERED ||
-        engine->answer.code < 500) {
+    if (baton_ok(&st) || engine->found.world_size < 2 ||
+        engine->exchange.answer.outcome != HTTP_ANSWERED || engine->exchange.answer.code < 500) {
         return st;
     }
     struct baton_status step = vllm_in_step(engine, deadline_ns);
     return step.reason == BATON_REASON_ENGINE_LIED ? step : st;
 }
 
-struct baton_status vllm_guard(struct engine *engine, uint64_t deadline_ns,
-                               struct engine_gate_state *state)
-{
-    struct answer_guard guard;
-    struct baton_status st = vllm_get(engine, "/baton/guard", deadline_ns);
-    if (!baton_ok(&st)) {
-        return st;
-    }
-    st = answer_guard(vllm_body(engine), &guard);
-    if (!baton_ok(&st)) {
-        return baton_status_in(st, "GET /baton/guard");
-    }
-    *state = (struct engine_gate_state){ .gate = guard.gate,
-                                         .boots = guard.boots,
-                                         .version = guard.version,
-                                         .salt = guard.salt,
-                                         .held = guard.held,
-                                         .active = guard.active };
-    memcpy(state->incarnation, guard.incarnation, sizeof state->incarnation);
-    return st;
-}
-
 struct baton_status vllm_server(struct engine *engine, uint64_t deadline_ns,
                                 struct answer_server *out)
 {
-    struct baton_status st = vllm_get(engine, "/server_info?config_format=json", deadline_ns);
+    struct baton_status st =
+        exchange_get(&engine->exchange, "/server_info?config_format=json", deadline_ns);
     if (!baton_ok(&st)) {
         return st;
     }
-    return baton_status_in(answer_server(vllm_body(engine), out), "GET /server_info");
+    return baton_status_in(answer_server(exchange_body(&engine->exchange), out),
+                           "GET /server_info");
 }
 
 static struct baton_status incarnation_now(struct engine *engine, uint64_t deadline_ns,
@@ -162,7 +106,7 @@ static struct baton_status incarnation_now(struct engine *engine, uint64_t deadl
 {
     if (engine->found.guarded) {
         struct engine_gate_state state;
-        struct baton_status st = vllm_guard(engine, deadline_ns, &state);
+        struct baton_status st = gate_read(&engine->exchange, deadline_ns, &state);
         if (baton_ok(&st)) {
             memcpy(out, state.incarnation, sizeof state.incarnation);
         }
@@ -193,9 +137,10 @@ struct baton_status vllm_same_life(struct engine *engine, uint64_t deadline_ns)
 
 struct baton_status vllm_is_paused(struct engine *engine, uint64_t deadline_ns, bool *out)
 {
-    struct baton_status st = vllm_get(engine, "/is_paused", deadline_ns);
+    struct baton_status st = exchange_get(&engine->exchange, "/is_paused", deadline_ns);
     if (!baton_ok(&st)) {
         return st;
     }
-    return baton_status_in(answer_bool(vllm_body(engine), "is_paused", out), "GET /is_paused");
+    return baton_status_in(answer_bool(exchange_body(&engine->exchange), "is_paused", out),
+                           "GET /is_paused");
 }

@@ -5,56 +5,11 @@
 
 #include "agent/engine/vllm.h"
 
-static const char *gate_name(enum guard_gate gate)
-{
-    switch (gate) {
-    case GUARD_GATE_SHUT: break;
-    case GUARD_GATE_OPEN: return "open";
-    case GUARD_GATE_HOLD: return "hold";
-    }
-    return "shut";
-}
-
-static struct baton_status gate_check(const struct engine_gate_order *order,
-                                      const struct engine_gate_state *state)
-{
-    if (state->boots != order->boots) {
-        return baton_status_make(BATON_ABORTED, BATON_REASON_STALE_EPOCH,
-                                 "the engine was restarted: boot %" PRIu64 ", not %" PRIu64,
-                                 state->boots, order->boots);
-    }
-    if (state->gate != order->gate || state->version != order->version) {
-        return baton_status_make(
-            BATON_FAILED_PRECONDITION, BATON_REASON_ENGINE_LIED,
-            "the guard reads gate %s, version %" PRIu64 "; written were %s, %" PRIu64,
-            gate_name(state->gate), state->version, gate_name(order->gate), order->version);
-    }
-    if (state->salt != order->salt) {
-        return baton_status_hint(
-            baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_ENGINE_REFUSED,
-                              "the guard %s cache salts; asked for was the contrary",
-                              state->salt ? "adds" : "does not add"),
-            "start the engine with a guard of this version, or use kv: flush");
-    }
-    return baton_status_ok();
-}
-
 struct baton_status vllm_set_gate(struct engine *engine, const struct engine_gate_order *order,
                                   uint64_t deadline_ns, struct engine_gate_state *state)
 {
-    http_begin(engine->http);
-    *state = (struct engine_gate_state){ 0 };
-    if (engine->guard == NULL) {
-        return baton_status_hint(baton_status_make(BATON_UNIMPLEMENTED, BATON_REASON_INCOMPATIBLE,
-                                                   "engine %s has no guard page",
-                                                   engine->options.name),
-                                 "set guardPage and start the engine with the guard");
-    }
-    engine_guard_write(engine->guard, order);
-    struct baton_status st = vllm_guard(engine, deadline_ns, state);
-    if (baton_ok(&st)) {
-        st = gate_check(order, state);
-    }
+    http_begin(engine->exchange.http);
+    struct baton_status st = gate_set(&engine->exchange, engine->guard, order, deadline_ns, state);
     return baton_status_in(st, "gate of %s", engine->options.name);
 }
 
@@ -79,7 +34,7 @@ struct baton_status vllm_raise_fence(struct engine *engine, const struct engine_
                                      uint64_t deadline_ns)
 {
     char kwargs[BATON_TEXT_BYTES];
-    http_begin(engine->http);
+    http_begin(engine->exchange.http);
     if (engine->found.way_in != ENGINE_WAY_IN_PLUGIN) {
         return baton_status_make(BATON_UNIMPLEMENTED, BATON_REASON_INCOMPATIBLE,
                                  "engine %s has no fences without the plug-in",

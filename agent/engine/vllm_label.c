@@ -1,43 +1,18 @@
 /* label and probe: what the engine calls its weights, and what it makes of them. */
 #include <jansson.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "agent/engine/probe.h"
 #include "agent/engine/vllm.h"
-#include "api/base/random.h"
-
-/* The long prompt fills a block of any engine's prefix cache: 128 tokens on vLLM's CPU backend. */
-enum { PROBE_TOKENS = 8, SALT_BYTES = 16, LONG_PROMPT_TOKENS = 144, LONG_PROMPT_FIRST_ID = 100 };
-/* Two runs of one prompt on the same weights differ less, whatever was batched with them. */
-#define KV_TOLERANCE 0.05
-
-/* Any text does: its tokens matter only in that they are always the same. */
-static const char PROBE_PROMPT[] = "The quick brown fox jumps over";
-
-/* Sends 'root' and releases it. */
-static struct baton_status post_json(struct engine *engine, const char *path, json_t *root,
-                                     uint64_t deadline_ns)
-{
-    char *body = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
-    json_decref(root);
-    if (body == NULL) {
-        return baton_status_make(BATON_INVALID_ARGUMENT, BATON_REASON_BAD_FIELD,
-                                 "%s: a text of the request is not UTF-8", path);
-    }
-    struct baton_status st = vllm_post(engine, path, body, deadline_ns);
-    free(body);
-    return st;
-}
 
 static struct baton_status label_write(struct engine *engine, const char *label,
                                        uint64_t deadline_ns)
 {
     bool success = false;
-    struct baton_status st = post_json(engine, "/update_weight_version",
-                                       json_pack("{s:s}", "new_version", label), deadline_ns);
+    struct baton_status st = probe_post(&engine->exchange, "/update_weight_version",
+                                        json_pack("{s:s}", "new_version", label), deadline_ns);
     if (baton_ok(&st)) {
-        st = answer_bool(vllm_body(engine), "success", &success);
+        st = answer_bool(exchange_body(&engine->exchange), "success", &success);
     }
     if (baton_ok(&st) && !success) {
         st = baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_ENGINE_REFUSED,
@@ -50,9 +25,9 @@ static struct baton_status label_check(struct engine *engine, const char *label,
                                        uint64_t deadline_ns)
 {
     char found[BATON_TEXT_BYTES];
-    struct baton_status st = vllm_get(engine, "/weight_info", deadline_ns);
+    struct baton_status st = exchange_get(&engine->exchange, "/weight_info", deadline_ns);
     if (baton_ok(&st)) {
-        st = answer_text(vllm_body(engine), "weight_version", found, sizeof found);
+        st = answer_text(exchange_body(&engine->exchange), "weight_version", found, sizeof found);
     }
     if (baton_ok(&st) && strcmp(found, label) != 0) {
         st = baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_ENGINE_LIED,
@@ -63,7 +38,7 @@ static struct baton_status label_check(struct engine *engine, const char *label,
 
 struct baton_status vllm_label(struct engine *engine, const char *label, uint64_t deadline_ns)
 {
-    http_begin(engine->http);
+    http_begin(engine->exchange.http);
     struct baton_status st = label_write(engine, label, deadline_ns);
     if (baton_ok(&st)) {
         st = label_check(engine, label, deadline_ns);
@@ -71,126 +46,29 @@ struct baton_status vllm_label(struct engine *engine, const char *label, uint64_
     return baton_status_in(st, "label of %s", engine->options.name);
 }
 
-/* A salt of its own keeps a request away from every cache entry, stale ones too. */
-static void salt_add(json_t *request)
-{
-    uint8_t random[SALT_BYTES];
-    char salt[2 * SALT_BYTES + 1];
-    baton_random_secure(random, sizeof random);
-    baton_hex_encode(random, sizeof random, salt);
-    (void)json_object_set_new(request, "cache_salt", json_string(salt));
-}
-
-static json_t *completion(const struct engine *engine, json_t *prompt_taken, int tokens)
-{
-    return json_pack("{s:s, s:o, s:i, s:i, s:i, s:b}", "model", engine->model, "prompt",
-                     prompt_taken, "max_tokens", tokens, "temperature", 0, "logprobs", 1,
-                     "ignore_eos", 1);
-}
-
-/* By ids: as many tokens in every vocabulary. */
-static json_t *long_prompt(const struct engine *engine)
-{
-    json_t *ids = json_array();
-    for (int i = 0; i < LONG_PROMPT_TOKENS; i++) {
-        (void)json_array_append_new(ids, json_integer(LONG_PROMPT_FIRST_ID + i));
-    }
-    return completion(engine, ids, 1);
-}
-
-/* The header is the guard's; without one there is none. */
-static uint64_t version_of(const char *text)
-{
-    char *end = NULL;
-    uint64_t version = strtoull(text, &end, 10);
-    return *end == '\0' && text[0] != '-' ? version : 0;
-}
-
-/* Its context is too short for the long prompt: then there is nothing to compare. */
-static bool is_too_long(const struct engine *engine)
-{
-    return engine->answer.outcome == HTTP_ANSWERED && engine->answer.code == 400;
-}
-
-static struct baton_status long_run(struct engine *engine, bool salted, uint64_t deadline_ns,
-                                    double *logprob)
-{
-    struct engine_probe probe = { 0 };
-    json_t *request = long_prompt(engine);
-    if (salted) {
-        salt_add(request);
-    }
-    struct baton_status st = post_json(engine, "/v1/completions", request, deadline_ns);
-    if (baton_ok(&st)) {
-        st = answer_probe(vllm_body(engine), &probe);
-    }
-    *logprob = probe.logprob_sum;
-    return st;
-}
-
-/* What a reset says of itself is worth nothing: a request that may use the cache must find the same
- * as one that may not. */
-static struct baton_status kv_check(struct engine *engine, uint64_t deadline_ns)
-{
-    double fresh = 0;
-    double cached = 0;
-    struct baton_status st = long_run(engine, true, deadline_ns, &fresh);
-    if (!baton_ok(&st)) {
-        return is_too_long(engine) ? baton_status_ok() : st;
-    }
-    st = long_run(engine, false, deadline_ns, &cached);
-    if (baton_ok(&st) && fabs(fresh - cached) > KV_TOLERANCE) {
-        st = baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_ENGINE_LIED,
-                               "KV of other weights is still in use: log-probability %.4f with the "
-                               "prefix cache, %.4f without",
-                               cached, fresh);
-    }
-    return st;
-}
-
 struct baton_status vllm_probe(struct engine *engine, bool check_kv, uint64_t deadline_ns,
                                struct engine_probe *result)
 {
-    http_begin(engine->http);
+    http_begin(engine->exchange.http);
     *result = (struct engine_probe){ 0 };
     if (engine->model[0] == '\0') {
         return baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_NONE,
                                  "probe of %s: attach first", engine->options.name);
     }
-    json_t *request = completion(engine, json_string(PROBE_PROMPT), PROBE_TOKENS);
-    salt_add(request);
-    struct baton_status st = post_json(engine, "/v1/completions", request, deadline_ns);
-    if (baton_ok(&st)) {
-        result->version = version_of(engine->answer.version);
-        st = answer_probe(vllm_body(engine), result);
-    }
-    if (baton_ok(&st) && check_kv) {
-        st = kv_check(engine, deadline_ns);
-    }
+    struct baton_status st =
+        probe_run(&engine->exchange, engine->model, check_kv, deadline_ns, result);
     return baton_status_in(st, "probe of %s", engine->options.name);
 }
 
 struct baton_status vllm_continuation(struct engine *engine, const struct engine_prompt *prompt,
                                       uint64_t deadline_ns, double *logprobs)
 {
-    json_t *ids = json_array();
-    for (uint32_t i = 0; i < prompt->ids_count; i++) {
-        (void)json_array_append_new(ids, json_integer(prompt->ids[i]));
-    }
-    json_t *request = completion(engine, ids, (int)prompt->tokens);
-    salt_add(request);
-    struct baton_status st = post_json(engine, "/v1/completions", request, deadline_ns);
-    return baton_ok(&st) ? answer_logprobs(vllm_body(engine), prompt->tokens, logprobs) : st;
+    return probe_continuation(&engine->exchange, engine->model, prompt, deadline_ns, logprobs);
 }
 
 struct baton_status vllm_warm(struct engine *engine, uint64_t deadline_ns)
 {
-    http_begin(engine->http);
-    json_t *request = long_prompt(engine);
-    char *body = json_dumps(request, JSON_COMPACT);
-    json_decref(request);
-    struct baton_status st = vllm_post_plain(engine, "/v1/completions", body, deadline_ns);
-    free(body);
-    return is_too_long(engine) ? baton_status_ok()
-                               : baton_status_in(st, "warm %s", engine->options.name);
+    http_begin(engine->exchange.http);
+    struct baton_status st = probe_warm(&engine->exchange, engine->model, deadline_ns);
+    return baton_status_in(st, "warm %s", engine->options.name);
 }

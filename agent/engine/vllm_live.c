@@ -27,12 +27,13 @@ static struct baton_status ask(struct engine *engine, const char *method, const 
 {
     struct baton_status st = vllm_rpc(engine, method, kwargs, deadline_ns);
     if (baton_ok(&st)) {
-        st = answer_report(vllm_body(engine), engine->found.world_size, &engine->report);
+        st = answer_report(exchange_body(&engine->exchange), engine->found.world_size,
+                           &engine->report);
         result->in_step = st.reason != BATON_REASON_ENGINE_LIED;
         return st;
     }
-    result->answered = engine->answer.outcome != HTTP_NO_ANSWER;
-    if (engine->answer.outcome == HTTP_ANSWERED) {
+    result->answered = engine->exchange.answer.outcome != HTTP_NO_ANSWER;
+    if (engine->exchange.answer.outcome == HTTP_ANSWERED) {
         struct baton_status step = vllm_in_step(engine, deadline_ns);
         result->in_step = step.reason != BATON_REASON_ENGINE_LIED;
     }
@@ -52,7 +53,7 @@ struct baton_status vllm_prepare(struct engine *engine, const char *landing, con
                                  const struct engine_fence *fence, uint64_t deadline_ns,
                                  struct engine_update *result)
 {
-    http_begin(engine->http);
+    http_begin(engine->exchange.http);
     *result = (struct engine_update){ .answered = true, .in_step = true, .error_rank = -1 };
     char *kwargs = live_kwargs(landing, digest, fence);
     struct baton_status st = check(engine, deadline_ns);
@@ -74,7 +75,7 @@ struct baton_status vllm_swap_live(struct engine *engine, const char *digest,
                                    const struct engine_fence *fence, uint64_t deadline_ns,
                                    struct engine_update *result)
 {
-    http_begin(engine->http);
+    http_begin(engine->exchange.http);
     *result = (struct engine_update){ .answered = true, .in_step = true, .error_rank = -1 };
     char *kwargs = live_kwargs(NULL, digest, fence);
     struct baton_status st = check(engine, deadline_ns);

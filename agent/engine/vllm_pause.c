@@ -6,8 +6,7 @@
 #include "api/base/clock.h"
 
 /* A part of the time is kept to read back what a pause that did not answer has done. */
-#define READ_BACK_NS  (500 * BATON_NS_PER_MS)
-#define DRAIN_STEP_NS (2 * BATON_NS_PER_MS)
+#define READ_BACK_NS (500 * BATON_NS_PER_MS)
 
 static const char *mode_name(enum engine_in_flight mode)
 {
@@ -31,12 +30,12 @@ static uint64_t call_deadline(uint64_t deadline_ns)
 static struct baton_status awake_check(struct engine *engine, uint64_t deadline_ns)
 {
     bool sleeping = false;
-    struct baton_status st = vllm_get(engine, "/is_sleeping", deadline_ns);
+    struct baton_status st = exchange_get(&engine->exchange, "/is_sleeping", deadline_ns);
     if (st.code == BATON_UNIMPLEMENTED) {
         return baton_status_ok();
     }
     if (baton_ok(&st)) {
-        st = answer_bool(vllm_body(engine), "is_sleeping", &sleeping);
+        st = answer_bool(exchange_body(&engine->exchange), "is_sleeping", &sleeping);
     }
     if (baton_ok(&st) && sleeping) {
         st = baton_status_hint(
@@ -63,7 +62,7 @@ static struct baton_status after_silence(struct engine *engine, struct baton_sta
                                          uint64_t deadline_ns)
 {
     bool paused = false;
-    if (st.code == BATON_CANCELLED || engine->answer.outcome != HTTP_NO_ANSWER) {
+    if (st.code == BATON_CANCELLED || engine->exchange.answer.outcome != HTTP_NO_ANSWER) {
         return st;
     }
     struct baton_status read = vllm_is_paused(engine, deadline_ns, &paused);
@@ -73,36 +72,18 @@ static struct baton_status after_silence(struct engine *engine, struct baton_sta
                                               : "it is not paused");
 }
 
-/* Behind a gate that lets nobody in, the guard's count says who is left inside. */
-struct baton_status vllm_empty(struct engine *engine, struct engine_gate_state *state,
-                               uint64_t deadline_ns)
-{
-    while (state->active > 0) {
-        if (http_aborted(engine->http) || baton_clock_monotonic_ns() >= deadline_ns) {
-            return baton_status_make(BATON_DEADLINE_EXCEEDED, BATON_REASON_ENGINE_REFUSED,
-                                     "%u requests are still inside", state->active);
-        }
-        http_wait(engine->http, baton_clock_monotonic_ns() + DRAIN_STEP_NS);
-        struct baton_status st = vllm_guard(engine, deadline_ns, state);
-        if (!baton_ok(&st)) {
-            return st;
-        }
-    }
-    return baton_status_ok();
-}
-
 /* An aborted request ends with what it has.  Answers that are being sent count as inside. */
 static struct baton_status aborted_check(struct engine *engine, uint64_t deadline_ns)
 {
     struct engine_gate_state state = { .gate = GUARD_GATE_OPEN };
     if (engine->found.guarded) {
-        struct baton_status st = vllm_guard(engine, deadline_ns, &state);
+        struct baton_status st = gate_read(&engine->exchange, deadline_ns, &state);
         if (!baton_ok(&st)) {
             return st;
         }
     }
     return state.gate == GUARD_GATE_OPEN ? baton_status_ok()
-                                         : vllm_empty(engine, &state, deadline_ns);
+                                         : gate_empty(&engine->exchange, &state, deadline_ns);
 }
 
 /* An answered "wait" proves a drain only if the engine was running before.  The guard's count proves it
@@ -112,7 +93,7 @@ static struct baton_status drained_check(struct engine *engine, bool was_paused,
 {
     struct engine_gate_state state = { .gate = GUARD_GATE_OPEN };
     if (engine->found.guarded) {
-        struct baton_status st = vllm_guard(engine, deadline_ns, &state);
+        struct baton_status st = gate_read(&engine->exchange, deadline_ns, &state);
         if (!baton_ok(&st)) {
             return st;
         }
@@ -125,7 +106,7 @@ static struct baton_status drained_check(struct engine *engine, bool was_paused,
                                 "shut or hold the gate first, or pause with \"abort\"")
                           : baton_status_ok();
     }
-    return vllm_empty(engine, &state, deadline_ns);
+    return gate_empty(&engine->exchange, &state, deadline_ns);
 }
 
 /* What must hold before the pause: not asleep, and ranks that answer in step. */
@@ -153,7 +134,7 @@ static struct baton_status pause_do(struct engine *engine, enum engine_in_flight
     }
     (void)snprintf(path, sizeof path, "/pause?mode=%s&clear_cache=%s", mode_name(mode),
                    clear_cache ? "true" : "false");
-    st = vllm_post(engine, path, NULL, call_deadline(deadline_ns));
+    st = exchange_post(&engine->exchange, path, NULL, call_deadline(deadline_ns));
     if (!baton_ok(&st)) {
         return after_silence(engine, st, deadline_ns);
     }
@@ -170,7 +151,7 @@ static struct baton_status pause_do(struct engine *engine, enum engine_in_flight
 struct baton_status vllm_pause(struct engine *engine, enum engine_in_flight mode, bool clear_cache,
                                uint64_t deadline_ns)
 {
-    http_begin(engine->http);
+    http_begin(engine->exchange.http);
     struct baton_status st = pause_do(engine, mode, clear_cache, deadline_ns);
     st = vllm_refused(engine, st, deadline_ns);
     return baton_status_in(st, "pause %s", engine->options.name);
@@ -178,8 +159,9 @@ struct baton_status vllm_pause(struct engine *engine, enum engine_in_flight mode
 
 struct baton_status vllm_resume(struct engine *engine, uint64_t deadline_ns)
 {
-    http_begin(engine->http);
-    struct baton_status st = vllm_post(engine, "/resume", NULL, call_deadline(deadline_ns));
+    http_begin(engine->exchange.http);
+    struct baton_status st =
+        exchange_post(&engine->exchange, "/resume", NULL, call_deadline(deadline_ns));
     if (baton_ok(&st)) {
         st = paused_check(engine, deadline_ns, false);
     } else {
@@ -193,20 +175,20 @@ struct baton_status vllm_resume(struct engine *engine, uint64_t deadline_ns)
 static struct baton_status reset_optional(struct engine *engine, const char *path,
                                           uint64_t deadline_ns)
 {
-    struct baton_status st = vllm_post(engine, path, NULL, deadline_ns);
+    struct baton_status st = exchange_post(&engine->exchange, path, NULL, deadline_ns);
     return st.code == BATON_UNIMPLEMENTED ? baton_status_ok() : st;
 }
 
 struct baton_status vllm_invalidate(struct engine *engine, uint64_t deadline_ns)
 {
     bool success = false;
-    http_begin(engine->http);
+    http_begin(engine->exchange.http);
     const char *path = engine->found.external_kv
                            ? "/reset_prefix_cache?reset_running_requests=true&reset_external=true"
                            : "/reset_prefix_cache?reset_running_requests=true";
-    struct baton_status st = vllm_post(engine, path, NULL, deadline_ns);
+    struct baton_status st = exchange_post(&engine->exchange, path, NULL, deadline_ns);
     if (baton_ok(&st)) {
-        st = answer_bool(vllm_body(engine), "success", &success);
+        st = answer_bool(exchange_body(&engine->exchange), "success", &success);
     }
     if (baton_ok(&st) && !success) {
         st = baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_ENGINE_REFUSED,

@@ -138,14 +138,14 @@ struct baton_status vllm_reload(struct engine *engine, const char *landing, cons
     }
     uint64_t began = baton_clock_monotonic_ns();
     st = reload_call(engine, landing, deadline_ns);
-    result->answered = engine->answer.outcome != HTTP_NO_ANSWER;
-    result->restored = engine->answer.outcome == HTTP_NOT_SENT;
+    result->answered = engine->exchange.answer.outcome != HTTP_NO_ANSWER;
+    result->restored = engine->exchange.answer.outcome == HTTP_NOT_SENT;
     result->load_ns = baton_clock_monotonic_ns() - began;
     if (!baton_ok(&st)) {
         (void)baton_text_copy(result->error_code, sizeof result->error_code, "LOAD_FAILED");
         return st;
     }
-    st = answer_nulls(vllm_body(engine), engine->found.world_size);
+    st = answer_nulls(exchange_body(&engine->exchange), engine->found.world_size);
     if (baton_ok(&st)) {
         st = vllm_in_step(engine, deadline_ns);
     }

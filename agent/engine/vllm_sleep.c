@@ -41,18 +41,19 @@ static struct baton_status drain(struct engine *engine, uint64_t drain_ns, uint6
     if (drain_ns == 0) {
         return baton_status_ok();
     }
-    struct baton_status st = vllm_guard(engine, deadline_ns, &state);
+    struct baton_status st = gate_read(&engine->exchange, deadline_ns, &state);
     if (!baton_ok(&st) || state.gate == GUARD_GATE_OPEN) {
         return st;
     }
-    st = vllm_empty(engine, &state, until_ns < deadline_ns ? until_ns : deadline_ns);
+    st = gate_empty(&engine->exchange, &state, until_ns < deadline_ns ? until_ns : deadline_ns);
     return st.code == BATON_DEADLINE_EXCEEDED ? baton_status_ok() : st;
 }
 
 static struct baton_status wake_answer(struct engine *engine, const char *wanted)
 {
     char status[BATON_NAME_BYTES] = "";
-    struct baton_status st = answer_text(vllm_body(engine), "status", status, sizeof status);
+    struct baton_status st =
+        answer_text(exchange_body(&engine->exchange), "status", status, sizeof status);
     if (baton_ok(&st) && strcmp(status, wanted) != 0) {
         st = baton_status_make(BATON_FAILED_PRECONDITION, BATON_REASON_ENGINE_LIED,
                                "it reads back as %.40s, not %s", status, wanted);
@@ -63,21 +64,23 @@ static struct baton_status wake_answer(struct engine *engine, const char *wanted
 static struct baton_status asleep_check(struct engine *engine, uint64_t deadline_ns)
 {
     struct engine_gate_state state = { .gate = GUARD_GATE_OPEN };
-    struct baton_status st = vllm_post(engine, "/wake_up?tags=scheduling", NULL, deadline_ns);
+    struct baton_status st =
+        exchange_post(&engine->exchange, "/wake_up?tags=scheduling", NULL, deadline_ns);
     if (baton_ok(&st)) {
         st = wake_answer(engine, "sleeping");
     }
     if (baton_ok(&st)) {
-        st = vllm_guard(engine, deadline_ns, &state);
+        st = gate_read(&engine->exchange, deadline_ns, &state);
     }
-    return baton_ok(&st) && state.gate != GUARD_GATE_OPEN ? vllm_empty(engine, &state, deadline_ns)
-                                                          : st;
+    return baton_ok(&st) && state.gate != GUARD_GATE_OPEN
+               ? gate_empty(&engine->exchange, &state, deadline_ns)
+               : st;
 }
 
 struct baton_status vllm_sleep(struct engine *engine, uint64_t drain_ns, uint64_t deadline_ns)
 {
     bool paused = false;
-    http_begin(engine->http);
+    http_begin(engine->exchange.http);
     struct baton_status st = guard_check(engine);
     if (baton_ok(&st)) {
         st = mode_check(engine, deadline_ns);
@@ -92,7 +95,7 @@ struct baton_status vllm_sleep(struct engine *engine, uint64_t drain_ns, uint64_
         st = drain(engine, drain_ns, deadline_ns);
     }
     if (baton_ok(&st)) {
-        st = vllm_post(engine, "/sleep?level=2&mode=abort", NULL, deadline_ns);
+        st = exchange_post(&engine->exchange, "/sleep?level=2&mode=abort", NULL, deadline_ns);
     }
     if (baton_ok(&st)) {
         st = asleep_check(engine, deadline_ns);
@@ -103,8 +106,8 @@ struct baton_status vllm_sleep(struct engine *engine, uint64_t drain_ns, uint64_
 struct baton_status vllm_wake(struct engine *engine, uint64_t deadline_ns)
 {
     bool paused = false;
-    http_begin(engine->http);
-    struct baton_status st = vllm_post(engine, "/wake_up", NULL, deadline_ns);
+    http_begin(engine->exchange.http);
+    struct baton_status st = exchange_post(&engine->exchange, "/wake_up", NULL, deadline_ns);
     if (baton_ok(&st)) {
         st = wake_answer(engine, "awake");
     }

@@ -22,15 +22,15 @@ struct update {
 static struct baton_status mutate(struct update *update, const char *path, const char *body)
 {
     struct engine *engine = update->engine;
-    struct baton_status st = vllm_post(engine, path, body, update->deadline_ns);
+    struct baton_status st = exchange_post(&engine->exchange, path, body, update->deadline_ns);
     if (baton_ok(&st)) {
         return st;
     }
-    if (engine->answer.outcome == HTTP_NO_ANSWER) {
+    if (engine->exchange.answer.outcome == HTTP_NO_ANSWER) {
         update->result->answered = false;
         return st;
     }
-    if (engine->answer.outcome == HTTP_ANSWERED) {
+    if (engine->exchange.answer.outcome == HTTP_ANSWERED) {
         struct baton_status step = vllm_in_step(engine, update->deadline_ns);
         update->result->in_step = step.reason != BATON_REASON_ENGINE_LIED;
     }
@@ -168,7 +168,7 @@ static struct baton_status run(struct update *update)
     }
     if (!baton_ok(&st)) {
         /* It answers, and no rank was asked to load anything yet. */
-        update->result->restored = update->engine->answer.outcome == HTTP_ANSWERED;
+        update->result->restored = update->engine->exchange.answer.outcome == HTTP_ANSWERED;
         return st;
     }
     st = stage(update);
@@ -217,7 +217,7 @@ struct baton_status vllm_update(struct engine *engine, const char *landing, cons
                                 struct engine_update *result)
 {
     struct update update = { engine, landing, digest, fence, deadline_ns, result };
-    http_begin(engine->http);
+    http_begin(engine->exchange.http);
     *result = (struct engine_update){ .answered = true, .in_step = true, .error_rank = -1 };
     struct baton_status st = ready_check(engine, deadline_ns);
     if (!baton_ok(&st)) {
@@ -257,9 +257,10 @@ static struct baton_status readback_do(struct engine *engine, const char *landin
     }
     struct baton_status st = vllm_rpc(engine, "baton_readback", kwargs, deadline_ns);
     free(kwargs);
-    result->answered = engine->answer.outcome != HTTP_NO_ANSWER;
+    result->answered = engine->exchange.answer.outcome != HTTP_NO_ANSWER;
     if (baton_ok(&st)) {
-        st = answer_report(vllm_body(engine), engine->found.world_size, &engine->report);
+        st = answer_report(exchange_body(&engine->exchange), engine->found.world_size,
+                           &engine->report);
         result->in_step = st.reason != BATON_REASON_ENGINE_LIED;
     }
     if (baton_ok(&st)) {
@@ -271,7 +272,7 @@ static struct baton_status readback_do(struct engine *engine, const char *landin
 struct baton_status vllm_readback(struct engine *engine, const char *landing, const char *digest,
                                   uint64_t deadline_ns, struct engine_update *result)
 {
-    http_begin(engine->http);
+    http_begin(engine->exchange.http);
     *result = (struct engine_update){ .answered = true, .in_step = true, .error_rank = -1 };
     if (engine->found.way_in != ENGINE_WAY_IN_PLUGIN) {
         return vllm_conclude(engine,

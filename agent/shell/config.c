@@ -119,7 +119,7 @@ static struct baton_status fill_setup(const struct place *place, const struct sh
     (void)snprintf(unique, sizeof(unique), "%.63s.%.63s", group, file->name);
     setup->adapter = engine_adapter_find(file->kind);
     if (setup->adapter == NULL) {
-        return bad(place, "kind", "is unknown; write vllm");
+        return bad(place, "kind", "is unknown; write vllm or sglang");
     }
     struct baton_status st = COPY(place, "name", file->name, setup->options.name);
     if (baton_ok(&st)) {

@@ -136,7 +136,7 @@ static bool header_add(struct curl_slist **headers, const char *line)
     return true;
 }
 
-static bool headers_make(struct http *http, const char *token)
+static bool headers_make(struct http *http, const char *token, bool bearer)
 {
     /* An empty Expect: libcurl would otherwise wait for a "100 Continue" before a long body. */
     if (!header_add(&http->headers, "Content-Type: application/json") ||
@@ -151,6 +151,10 @@ static bool headers_make(struct http *http, const char *token)
     char line[HTTP_TOKEN_BYTES + 32];
     (void)snprintf(line, sizeof line, "x-baton-token: %s", token);
     bool added = header_add(&http->headers, line);
+    if (bearer) {
+        (void)snprintf(line, sizeof line, "Authorization: Bearer %s", token);
+        added = header_add(&http->headers, line) && added;
+    }
     explicit_bzero(line, sizeof line);
     return added;
 }
@@ -266,7 +270,7 @@ struct baton_status http_open(const struct http_options *options, struct http **
     http->multi = curl_multi_init();
     http->easy = curl_easy_init();
     if (http->body == NULL || http->multi == NULL || http->easy == NULL ||
-        !headers_make(http, options->token) || !easy_configure(http) ||
+        !headers_make(http, options->token, options->bearer) || !easy_configure(http) ||
         (options->tls != NULL && !tls_configure(http->easy, options->tls))) {
         http_close(http);
         return baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT,

@@ -33,6 +33,7 @@ struct http_tls {
 struct http_options {
     const char *url;       /* "http://127.0.0.1:8000"; a path in it comes before every request's. */
     const char *token;     /* Sent as x-baton-token; null or empty: none. */
+    bool bearer;           /* The token is sent as "authorization: Bearer", too. */
     bool remote_allowed;   /* Addresses other than loopback. */
     size_t body_bytes_max; /* Of an answer; 0: HTTP_BODY_BYTES_MAX. */
     const struct http_tls *tls; /* Allows https; null: plain http only. */

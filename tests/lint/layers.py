@@ -61,7 +61,7 @@ MAY_INCLUDE = {
         BASE, CONFIG, HTTP, WIRE, RPC, CLIENT, MODEL, LAYOUT, LAYOUT_FILE, DELTA, "controller/store", "agent/engine",
     ],
     "agent/core": [BASE, MODEL],
-    "agent/engine": [BASE, HTTP],
+    "agent/engine": [BASE, HTTP, MODEL],
     "agent/shell": [BASE, CONFIG, HTTP, METRICS, WIRE, RPC, CLIENT, TRANSPORT, MODEL, CAPABILITY, P2P, "agent/core", "agent/engine"],
 }
 
@@ -74,7 +74,7 @@ FOREIGN = {
     "microhttpd.h": [WEB],
     "cyaml/": [CONFIG],
     "yaml.h": [CONFIG],
-    "openssl/": [RPC, "controller/cli", CAPABILITY, P2P],
+    "openssl/": [RPC, "controller/cli", CAPABILITY, P2P, "agent/engine"],
     "zstd.h": [DELTA],
     "zlib.h": [DELTA],
     "cuda": ["transport/"],

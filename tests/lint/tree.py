@@ -5,7 +5,7 @@ import re
 TOP = {"CMakeLists.txt", "api", "controller", "agent", "transport", "deploy", "tests", "README.md", "LICENSE"}
 # Folders that hold nothing but data or one proto package; the README of the folder above speaks for them.
 DATA = re.compile(
-    r"^(tests/data/.+|tests/fuzz/corpus.*|api/proto/.+|api/python/.+|transport/include/baton|\.ci|\.github.*|deploy/docs/.+|tests/engines/vllm/faulty.*)$"
+    r"^(tests/data/.+|tests/fuzz/corpus.*|api/proto/.+|api/python/.+|transport/include/baton|\.ci|\.github.*|deploy/docs/.+|tests/engines/vllm/faulty.*|tests/engines/sglang/standin.*)$"
 )
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|farm|root|home/\w+)/[a-z]+")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
