@@ -72,11 +72,11 @@ class Trainer:
             del self.published[old]
 
     @torch.no_grad()
-    def largest_error(self, samples):
-        """How far the engines' log-probabilities are from ours, each under the version of its token."""
+    def largest_error(self, samples, before=0):
+        """How far the engines' log-probabilities are from ours, each under the version of its token, or one so many versions before it."""
         judge, worst = transformers.AutoModelForCausalLM.from_config(self.policy.config, dtype=torch.float32), 0.0
-        for seq in {seq for _, answer in samples for seq in answer.versions}:
-            judge.load_state_dict({name: value.float() for name, value in self.published[seq].items()})
+        for seq in {seq for _, answer in samples for seq in answer.versions if seq - before in self.published}:
+            judge.load_state_dict({name: value.float() for name, value in self.published[seq - before].items()})
             for (_, answer), ours in zip(samples, self.logprobs(judge, samples)):
                 pairs = zip(answer.versions, answer.logprobs, ours.tolist())
                 worst = max([worst, *[abs(theirs - mine) for version, theirs, mine in pairs if version == seq]])
@@ -113,11 +113,11 @@ def main():
                 offered.append(late)
                 verdicts = rollout.evaluate([answer for _, answer in offered], consumer=version.seq, max_lag=options.lag)
                 good = [sample for sample, verdict in zip(offered, verdicts) if verdict.accept]
-                error = trainer.largest_error(offered[:-1]) if options.verify else None
+                errors = [trainer.largest_error(offered[:-1], before) for before in (0, 1)] if options.verify else None
                 trainer.step(good)
                 slots.consume(min(len(good), options.batch))
             told = {
-                "step": step, "consumer": version.seq, "reward": sum(rewards) / len(rewards), "best": max(rewards), "error": error,
+                "step": step, "consumer": version.seq, "reward": sum(rewards) / len(rewards), "best": max(rewards), "errors": errors,
                 "oldest": [answer.version for _, answer in good], "late": verdicts[-1].faults, "continued": sum(a.continued for _, a in offered[:-1]),
                 "groups": sorted({group for _, answer in offered for group in answer.groups}),
             }  # fmt: skip
