@@ -91,15 +91,15 @@ class Page:
         with open(self.dir / "shell.log", "ab") as out:
             return subprocess.Popen(["bash", "-euo", "pipefail"], stdin=subprocess.PIPE, stdout=out, stderr=out, env=env, cwd=self.dir, text=True)
 
-    def run(self, heading):
-        """A section: its files, its commands; fails with what they said."""
+    def run(self, heading, seconds=180):
+        """A section: its files, its commands; fails with what they said. 'seconds': of one block."""
         assert self.sections[heading], f"no section '{heading}' with a block"
         self.ran.append(heading)
         for language, path, text in self.sections[heading]:
             if language == "yaml":
                 self.path(path).write_text(self.translate(text))
             elif language == "sh":
-                self.sh(text, heading)
+                self.sh(text, heading, seconds)
 
     def sh(self, text, what="", seconds=180):
         """Commands as they stand on a page; what they wrote to stdout and stderr."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh [module...] -- tests against real vLLM 0.32 on a CPU: a line a test, exit 0 if all passed.
 #
-# Without arguments: fleet_test guard_test manifest_test live_test versions_test.  Installs what is missing (install.sh).
+# Without arguments: fleet_test guard_test manifest_test live_test readme_test versions_test.  Installs what is missing (install.sh).
 #
 #   BATON_BUILD  where the programs lie; default: build at the root of the tree
 #   BATON_FULL   if not empty: every test; else a part, chosen by BATON_SEED (rotation.py)
@@ -22,7 +22,7 @@ export BATON_VLLM_FRESH=$work/fresh.json
 export BATON_BUILD=${BATON_BUILD:-$(cd "$here/../../.." && pwd)/build}
 export BATON_LIB=${BATON_LIB:-$BATON_BUILD/api/client/libbaton.so}
 cd "$here"
-[ $# -gt 0 ] || set -- fleet_test guard_test manifest_test live_test versions_test
+[ $# -gt 0 ] || set -- fleet_test guard_test manifest_test live_test readme_test versions_test
 "$venv/bin/python" -W ignore run_tests.py "$@" &
 tests=$!
 code=0
