@@ -54,7 +54,7 @@ void metrics_build(struct metrics_page *page, const char *daemon, const char *ve
 
 /* --- histograms of seconds --- */
 
-enum { METRICS_BUCKETS = 12 };
+enum { METRICS_BUCKETS = 16 };
 
 /* All zero is empty. */
 struct metrics_histogram {
@@ -64,6 +64,10 @@ struct metrics_histogram {
 };
 
 void metrics_observe(struct metrics_histogram *histogram, uint64_t ns);
-void metrics_histogram(struct metrics_page *page, const struct metrics_histogram *histogram);
+/* The samples of one histogram of the family, with these labels. */
+void metrics_histogram(struct metrics_page *page, const struct metrics_label *labels,
+                       size_t labels_count, const struct metrics_histogram *histogram);
+/* What it has seen so far. */
+uint64_t metrics_histogram_count(const struct metrics_histogram *histogram);
 
 #endif /* metrics.h */

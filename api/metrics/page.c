@@ -12,7 +12,8 @@
 enum { ROOM_FIRST = 8192, PIECE_BYTES = 512 };
 
 static const double bounds_s[METRICS_BUCKETS] = { 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
-                                                  0.05,   0.1,   0.25,   0.5,   1,    2.5 };
+                                                  0.05,   0.1,   0.25,   0.5,   1,    2.5,
+                                                  5,      10,    30,     60 };
 
 static void add_bytes(struct metrics_page *page, const char *text, size_t size)
 {
@@ -96,14 +97,19 @@ static void add_escaped(struct metrics_page *page, const char *text)
     }
 }
 
-static void add_labels(struct metrics_page *page, const struct metrics_label *labels, size_t count)
+/* 'bound': of a histogram's bucket, else null. */
+static void add_labels(struct metrics_page *page, const struct metrics_label *labels, size_t count,
+                       const char *bound)
 {
     for (size_t i = 0; i < count; i++) {
         add_format(page, "%s%s=\"", i == 0 ? "{" : ",", labels[i].name);
         add_escaped(page, labels[i].value);
         add(page, "\"");
     }
-    add(page, count > 0 ? "} " : " ");
+    if (bound != NULL) {
+        add_format(page, "%sle=\"%s\"", count == 0 ? "{" : ",", bound);
+    }
+    add(page, count > 0 || bound != NULL ? "} " : " ");
 }
 
 static void add_value(struct metrics_page *page, double value)
@@ -119,7 +125,7 @@ void metrics_sample(struct metrics_page *page, const struct metrics_label *label
                     size_t labels_count, double value)
 {
     add_format(page, "%s%s", page->family, suffix_of(page->type));
-    add_labels(page, labels, labels_count);
+    add_labels(page, labels, labels_count, NULL);
     add_value(page, value);
 }
 
@@ -142,7 +148,22 @@ void metrics_observe(struct metrics_histogram *histogram, uint64_t ns)
     atomic_fetch_add_explicit(&histogram->sum_ns, ns, memory_order_relaxed);
 }
 
-void metrics_histogram(struct metrics_page *page, const struct metrics_histogram *histogram)
+static uint64_t bucket_of(const struct metrics_histogram *histogram, int i)
+{
+    return atomic_load_explicit(&histogram->buckets[i], memory_order_relaxed);
+}
+
+uint64_t metrics_histogram_count(const struct metrics_histogram *histogram)
+{
+    uint64_t count = 0;
+    for (int i = 0; i <= METRICS_BUCKETS; i++) {
+        count += bucket_of(histogram, i);
+    }
+    return count;
+}
+
+void metrics_histogram(struct metrics_page *page, const struct metrics_label *labels,
+                       size_t labels_count, const struct metrics_histogram *histogram)
 {
     uint64_t count = 0;
     for (int i = 0; i <= METRICS_BUCKETS; i++) {
@@ -150,12 +171,16 @@ void metrics_histogram(struct metrics_page *page, const struct metrics_histogram
         if (i < METRICS_BUCKETS) {
             (void)snprintf(bound, sizeof(bound), "%g", bounds_s[i]);
         }
-        count += atomic_load_explicit(&histogram->buckets[i], memory_order_relaxed);
-        add_format(page, "%s_bucket{le=\"%s\"} %llu\n", page->family, bound,
-                   (unsigned long long)count);
+        count += bucket_of(histogram, i);
+        add_format(page, "%s_bucket", page->family);
+        add_labels(page, labels, labels_count, bound);
+        add_format(page, "%llu\n", (unsigned long long)count);
     }
-    add_format(page, "%s_sum ", page->family);
+    add_format(page, "%s_sum", page->family);
+    add_labels(page, labels, labels_count, NULL);
     add_value(page, (double)atomic_load_explicit(&histogram->sum_ns, memory_order_relaxed) /
                         BATON_NS_PER_S);
-    add_format(page, "%s_count %llu\n", page->family, (unsigned long long)count);
+    add_format(page, "%s_count", page->family);
+    add_labels(page, labels, labels_count, NULL);
+    add_format(page, "%llu\n", (unsigned long long)count);
 }

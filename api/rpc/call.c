@@ -259,6 +259,7 @@ static void on_accepted(struct rpc_tag *tag, bool ok)
         return;
     }
     call_accept_next(call->server, call->loop);
+    call->began_ns = baton_clock_monotonic_ns();
     read_metadata(call);
     call_read_peer(call);
     begin(call);

@@ -1,4 +1,5 @@
 /* call_info.c -- what a server call knows about itself; see rpc.h. */
+#include "api/base/clock.h"
 #include "api/rpc/server.h"
 
 _Static_assert((int)BATON_OK == (int)GRPC_STATUS_OK, "codes are gRPC's");
@@ -11,6 +12,11 @@ _Static_assert((int)BATON_UNAUTHENTICATED == (int)GRPC_STATUS_UNAUTHENTICATED, "
 const char *rpc_call_method(const struct rpc_call *call)
 {
     return call->route == NULL ? "" : call->route->method->name;
+}
+
+uint64_t rpc_call_age_ns(const struct rpc_call *call)
+{
+    return baton_clock_monotonic_ns() - call->began_ns;
 }
 
 const void *rpc_call_request(const struct rpc_call *call)

@@ -199,6 +199,8 @@ bool rpc_call_is_stream(const struct rpc_call *call);
 struct baton_bytes rpc_call_metadata(const struct rpc_call *call, const char *key);
 /* "x-baton-request-id" if sent, else ""; at most BATON_REQUEST_ID_BYTES - 1 are kept. */
 const char *rpc_call_request_id(const struct rpc_call *call);
+/* Since it came in. */
+uint64_t rpc_call_age_ns(const struct rpc_call *call);
 /* Monotonic time at which the client stops waiting; UINT64_MAX if never. */
 uint64_t rpc_call_deadline_ns(const struct rpc_call *call);
 /* True when the client gave the call up.  Unary calls hear of it only after rpc_call_receive(). */

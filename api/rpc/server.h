@@ -77,6 +77,7 @@ struct rpc_call {
     grpc_call_details details;
     grpc_metadata_array metadata;
     uint64_t deadline_ns;
+    uint64_t began_ns;
     char request_id[BATON_REQUEST_ID_BYTES];
     struct rpc_peer *peer; /* Only as much as its names_count says. */
 

@@ -9,6 +9,7 @@
 #include "api/base/log.h"
 #include "controller/dashboard/dashboard.h"
 #include "controller/shell/endpoints.h"
+#include "controller/shell/fleet_stats.h"
 #include "controller/shell/grants.h"
 #include "controller/shell/perform.h"
 #include "controller/shell/prometheus.h"
@@ -261,6 +262,9 @@ static uint64_t next_deadline(const struct daemon *daemon)
     first = first < rolls ? first : rolls;
     uint64_t metrics = prometheus_deadline_ns(daemon->prometheus);
     first = first < metrics ? first : metrics;
+    uint64_t look =
+        daemon->fleet_stats != NULL ? fleet_stats_deadline_ns(daemon->fleet_stats) : UINT64_MAX;
+    first = first < look ? first : look;
     return first < endpoints ? first : endpoints;
 }
 
@@ -281,6 +285,9 @@ static void run_due(struct daemon *daemon)
         prometheus_run(daemon->prometheus, now);
     }
     watch_send_bookmarks(daemon, now, BOOKMARK_S * BATON_NS_PER_S);
+    if (daemon->fleet_stats != NULL) {
+        fleet_stats_run(daemon->fleet_stats, daemon->rebuild ? NULL : daemon->core, now);
+    }
     summaries_run(daemon, now);
     endpoints_run(daemon, now, BOOKMARK_S * BATON_NS_PER_S);
 }
@@ -398,6 +405,8 @@ static struct baton_status create_metrics(struct daemon *daemon)
     if (options->metrics_listen == NULL) {
         return baton_status_ok();
     }
+    daemon->fleet_stats = fleet_stats_create();
+    stats_set_fleet(daemon->stats, daemon->fleet_stats);
     struct metrics_options metrics = { options->metrics_listen, stats_collect, daemon->stats };
     return metrics_create(&metrics, &daemon->metrics);
 }
@@ -490,6 +499,7 @@ void daemon_destroy(struct daemon *daemon)
     standby_destroy(daemon);
     core_room_drop(&daemon->room);
     stats_destroy(daemon->stats);
+    fleet_stats_destroy(daemon->fleet_stats);
     rates_destroy(daemon->rates);
     rpc_tokens_close(daemon->tokens);
     rpc_accounts_close(daemon->accounts);

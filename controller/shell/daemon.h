@@ -33,6 +33,7 @@
 
 struct daemon;
 struct dashboard;
+struct fleet_stats;
 struct grants;
 struct pending;
 struct session_grants;
@@ -118,9 +119,10 @@ struct daemon {
     struct rpc_accounts *accounts; /* Null: there are none. */
     struct rates *rates;
     struct stats *stats;
-    struct metrics *metrics;     /* Null: nobody may ask. */
-    struct dashboard *dashboard; /* Null: there is none. */
-    struct audit *audit;         /* Null: none is kept. */
+    struct fleet_stats *fleet_stats; /* Null: there are no metrics. */
+    struct metrics *metrics;         /* Null: nobody may ask. */
+    struct dashboard *dashboard;     /* Null: there is none. */
+    struct audit *audit;             /* Null: none is kept. */
     struct grants *grants;
     struct baton_mailbox *mailbox;
     struct rpc_server *server;

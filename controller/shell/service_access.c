@@ -96,7 +96,8 @@ struct baton_status service_admit(struct rpc_call *call, void *context,
 void service_ended(struct rpc_call *call, enum baton_code code, void *context)
 {
     struct daemon *daemon = context;
-    stats_call_ended(daemon->stats, rpc_call_method(call), code);
+    uint64_t took_ns = rpc_call_is_stream(call) ? 0 : rpc_call_age_ns(call);
+    stats_call_ended(daemon->stats, rpc_call_method(call), code, took_ns);
     rates_give_back(daemon->rates, rpc_call_mark(call));
 }
 

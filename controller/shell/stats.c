@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "controller/shell/fleet_stats.h"
 #include "controller/shell/routes.h"
 
 enum { CODES = 17 };
@@ -14,10 +15,12 @@ enum { CODES = 17 };
 struct calls {
     const char *method;
     atomic_uint_fast64_t ended[CODES];
+    struct metrics_histogram took; /* Of those that do not stream. */
 };
 
 struct stats {
     const struct rates *rates;
+    struct fleet_stats *fleet; /* Null: nothing looks at it. */
     const char *certificates[RPC_EXPIRY_FILES_MAX];
     size_t certificates_count;
     size_t methods_count;
@@ -28,6 +31,7 @@ struct stats {
     struct metrics_histogram stored;
     atomic_uint_fast64_t not_stored;
     atomic_bool leads;
+    atomic_uint_fast64_t leaderships;
     atomic_uint_fast64_t generation;
     atomic_uint_fast64_t epoch;
 };
@@ -61,6 +65,11 @@ void stats_destroy(struct stats *stats)
     }
 }
 
+void stats_set_fleet(struct stats *stats, struct fleet_stats *fleet)
+{
+    stats->fleet = fleet;
+}
+
 void stats_add_certificate(struct stats *stats, const char *file)
 {
     if (file == NULL) {
@@ -92,13 +101,17 @@ static unsigned code_index(enum baton_code code)
     return (unsigned)code < CODES ? (unsigned)code : (unsigned)BATON_UNKNOWN;
 }
 
-void stats_call_ended(struct stats *stats, const char *method, enum baton_code code)
+void stats_call_ended(struct stats *stats, const char *method, enum baton_code code,
+                      uint64_t took_ns)
 {
     struct calls key = { .method = method };
     struct calls *calls =
         bsearch(&key, stats->calls, stats->methods_count, sizeof(*stats->calls), compare);
     calls = calls != NULL ? calls : &stats->calls[stats->methods_count];
     count(&calls->ended[code_index(code)]);
+    if (took_ns > 0) {
+        metrics_observe(&calls->took, took_ns);
+    }
 }
 
 void stats_refused(struct stats *stats, enum baton_code code)
@@ -121,6 +134,9 @@ void stats_stored(struct stats *stats, uint64_t ns, bool done)
 
 void stats_leads(struct stats *stats, bool leads, uint64_t generation, uint64_t epoch)
 {
+    if (leads) {
+        count(&stats->leaderships);
+    }
     atomic_store(&stats->leads, leads);
     atomic_store(&stats->generation, generation);
     atomic_store(&stats->epoch, epoch);
@@ -171,6 +187,18 @@ static void show_calls(const struct stats *stats, struct metrics_page *page)
     }
 }
 
+static void show_times(const struct stats *stats, struct metrics_page *page)
+{
+    metrics_family(page, "baton_controller_call_duration_seconds", METRICS_HISTOGRAM,
+                   "Time of calls that do not stream, by method.");
+    for (size_t i = 0; i <= stats->methods_count; i++) {
+        const struct metrics_label label = { "method", stats->calls[i].method };
+        if (metrics_histogram_count(&stats->calls[i].took) > 0) {
+            metrics_histogram(page, &label, 1, &stats->calls[i].took);
+        }
+    }
+}
+
 static void show_refusals(const struct stats *stats, struct metrics_page *page)
 {
     metrics_family(page, "baton_controller_refusals", METRICS_COUNTER,
@@ -207,13 +235,19 @@ void stats_collect(struct metrics_page *page, void *context)
           (double)look(&stats->epoch));
     gauge(page, "baton_controller_generation", "Generation of its store; 0: it does not lead.",
           (double)look(&stats->generation));
+    counter(page, "baton_controller_leaderships", "How often this process began to lead.",
+            look(&stats->leaderships));
     show_calls(stats, page);
+    show_times(stats, page);
     show_refusals(stats, page);
     show_handshakes(stats, page);
     metrics_family(page, "baton_controller_store_write_duration_seconds", METRICS_HISTOGRAM,
                    "Time of one transaction in the store.");
-    metrics_histogram(page, &stats->stored);
+    metrics_histogram(page, NULL, 0, &stats->stored);
     counter(page, "baton_controller_store_write_failures",
             "Transactions that the store did not take.", look(&stats->not_stored));
     show_certificates(stats, page);
+    if (stats->fleet != NULL) {
+        fleet_stats_collect(page, stats->fleet);
+    }
 }

@@ -19,10 +19,16 @@ struct stats;
 struct stats *stats_create(const struct rates *rates);
 void stats_destroy(struct stats *stats); /* Null is fine. */
 
+struct fleet_stats;
+/* Before the first page; must outlive it. */
+void stats_set_fleet(struct stats *stats, struct fleet_stats *fleet);
+
 /* A certificate file whose end is shown; at most RPC_EXPIRY_FILES_MAX, before the first page. */
 void stats_add_certificate(struct stats *stats, const char *file);
 
-void stats_call_ended(struct stats *stats, const char *method, enum baton_code code);
+/* 'took_ns' 0: it streamed, and its time says nothing. */
+void stats_call_ended(struct stats *stats, const char *method, enum baton_code code,
+                      uint64_t took_ns);
 /* A refusal that the audit was told, written there or not. */
 void stats_refused(struct stats *stats, enum baton_code code);
 /* A connection that ended before it was ready for calls; 'said_why': for a reason that is known. */
@@ -31,7 +37,7 @@ void stats_stored(struct stats *stats, uint64_t ns, bool done);
 /* Whether this controller leads, and since when: zeros where it does not. */
 void stats_leads(struct stats *stats, bool leads, uint64_t generation, uint64_t epoch);
 
-/* The page; 'context' is the stats. */
+/* The page; 'context' is the stats.  The fleet's numbers, if it has them, come behind. */
 void stats_collect(struct metrics_page *page, void *context);
 
 #endif /* stats.h */

@@ -11,9 +11,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from fleet import Process, free_ports, wait_until
+from fleet import PATIENCE, ROOT, Process, free_ports, program, wait_until
 from security_test import SecureFleet
 
+PROMETHEUS = ROOT / "deploy/prometheus"
+RUNBOOKS = ROOT / "deploy/docs/runbooks"
 SAMPLE = re.compile(r'^(\w+)(?:\{(.*)\})? (\S+)$')
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -95,6 +97,47 @@ class Metrics(unittest.TestCase):
         self.assertEqual(1, done.returncode, done.stderr)
         self.assertIn(f"metrics.listen 127.0.0.1:{self.fleet.ports['controller']}: another process has it", done.stderr)
 
+    # --- alerts, and the dashboard for Grafana ---
+
+    def families(self):
+        """Names of all samples that a controller may show; of an empty family those that its type has."""
+        names = set()
+        for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", self.fleet.page("controller")[1], re.M):
+            names |= {f"{name}_{part}" for part in ("bucket", "sum", "count")} if kind == "histogram" else {name}
+        return names
+
+    def test_alerts_and_panels_name_metrics_that_there_are(self):
+        there = self.families()
+        for name in ("rules.yaml", "rules_test.yaml", "grafana.json"):
+            used = set(re.findall(r"\bbaton_\w+", (PROMETHEUS / name).read_text()))
+            self.assertTrue(used, name)
+            self.assertEqual(set(), used - there, name)
+        documented = (ROOT / "deploy/docs/metrics.md").read_text()
+        for name in re.findall(r"^# TYPE (\w+) \w+$", self.fleet.page("controller")[1], re.M):
+            self.assertRegex(documented, rf"`{name}[`{{]", "deploy/docs/metrics.md")
+
+    def test_each_alert_has_a_runbook_whose_commands_exist(self):
+        rules = (PROMETHEUS / "rules.yaml").read_text()
+        alerts = re.findall(r"alert: (\w+)", rules)
+        self.assertEqual({f"{alert}.md" for alert in alerts}, {path.name for path in RUNBOOKS.iterdir()})
+        tests = (PROMETHEUS / "rules_test.yaml").read_text()
+        for alert in alerts:
+            self.assertIn(f"runbook_url: deploy/docs/runbooks/{alert}.md", rules)
+            for kind in ("fires", "is quiet"):
+                self.assertIn(f"- name: {alert} {kind}", tests)
+            page = (RUNBOOKS / f"{alert}.md").read_text()
+            for target in re.findall(r"\]\(([\w./-]+)\)", page):
+                self.assertTrue((RUNBOOKS / target).exists(), f"{alert}: {target}")
+            for command in re.findall(r"`batonctl ([a-z]+)", page):
+                done = subprocess.run([program("batonctl"), command, "--help"], capture_output=True, text=True, timeout=60 * PATIENCE, check=False)
+                self.assertEqual(0, done.returncode, f"{alert}: {command}: {done.stderr}")
+
+    @unittest.skipUnless(shutil.which("promtool"), "there is no promtool on the PATH (Debian package prometheus)")
+    def test_each_alert_fires_where_it_should_and_only_there(self):
+        for words in (("check", "rules", "rules.yaml"), ("test", "rules", "rules_test.yaml")):
+            done = subprocess.run(["promtool", *words], cwd=PROMETHEUS, capture_output=True, text=True, timeout=120 * PATIENCE, check=False)
+            self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+
     # --- as Prometheus sees it ---
 
     @unittest.skipUnless(shutil.which("promtool"), "there is no promtool on the PATH (Debian package prometheus)")
@@ -134,6 +177,46 @@ class Metrics(unittest.TestCase):
         self.assertTrue(text.endswith("# EOF\n"))
         self.assertIn("# TYPE baton_build info\n", text)
         self.assertIn("# TYPE baton_controller_calls counter\n", text)
+
+
+class Swaps(unittest.TestCase):
+    """The fleet's numbers while versions are rolled, held and blocked; and those of a controller that comes back."""
+
+    def test_the_fleet_is_what_the_page_says(self):
+        fleet = MeasuredFleet({"node-a": {"node-a-g0": [1]}})
+        self.addCleanup(fleet.close)
+        fleet.start()
+        fleet.wait_connected()
+        samples = lambda: fleet.samples("controller")
+        wait = lambda what, **values: wait_until(lambda: f"{what}: {samples()}", lambda: all(samples().get(name) == value for name, value in values.items()))
+        prefix = "baton_controller_"
+        fleet.publish("v1")
+        fleet.wait_serving(1)
+        swaps, shut = f'{prefix}swaps_total{{outcome="COMMITTED"}}', f'{prefix}swap_phase_duration_seconds_count{{phase="shut"}}'
+        of_m = lambda name: f'{prefix}{name}{{model="m"}}'
+        serving = f'{prefix}groups{{model="m",state="SERVING"}}'
+        wait("the group serves", **{serving: 1, of_m("newest_version"): 1, of_m("lag_max_publishes"): 0, of_m("groups_unavailable"): 0})
+        committed = lambda: sum(outcome == "COMMITTED" for _, _, outcome in fleet.outcomes("node-a-g0"))
+        wait("the first swap was counted", **{swaps: committed()})
+        before = samples()
+        fleet.publish("v2")
+        fleet.wait_serving(2)
+        wait("the swap was counted", **{swaps: before[swaps] + 1, shut: before[shut] + 1, of_m("newest_version"): 2})
+        wait("the roll is over", **{of_m("roll_groups"): 0})
+        swap = fleet.group_items()["node-a-g0"]["lastSwap"]
+        total = f'{prefix}swap_phase_duration_seconds_sum{{phase="shut"}}'
+        self.assertAlmostEqual(int(swap["phases"]["shutNs"]) / 1e9, samples()[total] - before[total], places=6)
+        fleet.ctl("hold", "model/m", "--reason", "measured")
+        fleet.publish("v3")
+        wait("it is behind", **{of_m("lag_max_publishes"): 1, of_m("model_held"): 1, f'{prefix}groups_blocked{{model="m",reason="MODEL_HELD"}}': 1})
+        self.assertEqual({1}, {samples()[f"{prefix}{name}"] for name in ("agents", "agents_connected", "leaderships_total")})
+        self.assertEqual(1, samples()[of_m("groups_unavailable_limit")])
+        fleet.agents["node-a"].kill()
+        wait("the agent is silent", **{f"{prefix}agents_connected": 0})
+        fleet.controller.kill()
+        fleet.controller.start()
+        fleet.wait_controller()
+        wait("swaps of another life are not counted again", **{of_m("newest_version"): 3, swaps: 0})
 
 
 if __name__ == "__main__":

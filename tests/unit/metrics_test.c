@@ -58,7 +58,10 @@ Test(metrics, a_histogram_sums_up)
     metrics_observe(&histogram, 3 * BATON_NS_PER_MS);
     metrics_observe(&histogram, 100 * BATON_NS_PER_S);
     metrics_family(&page, "baton_write_duration_seconds", METRICS_HISTOGRAM, "Writes.");
-    metrics_histogram(&page, &histogram);
+    const struct metrics_label label = { "phase", "apply" };
+    cr_assert_eq(metrics_histogram_count(&histogram), 3);
+    metrics_histogram(&page, NULL, 0, &histogram);
+    metrics_histogram(&page, &label, 1, &histogram);
     static const char *const lines[] = {
         "_bucket{le=\"0.0005\"} 1\n",
         "_bucket{le=\"0.0025\"} 1\n",
@@ -67,6 +70,9 @@ Test(metrics, a_histogram_sums_up)
         "_bucket{le=\"+Inf\"} 3\n",
         "_sum 100.0035",
         "_count 3\n",
+        "_bucket{phase=\"apply\",le=\"60\"} 2\n",
+        "_sum{phase=\"apply\"} 100.0035",
+        "_count{phase=\"apply\"} 3\n",
     };
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         cr_assert_not_null(strstr(page.text, lines[i]), "%s in %s", lines[i], page.text);
