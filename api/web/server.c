@@ -37,6 +37,7 @@ static void leave(struct web_server *server, struct web_request *request)
     if (request->next != NULL) {
         request->next->previous = request->previous;
     }
+    pthread_cond_broadcast(&server->left);
     pthread_mutex_unlock(&server->mutex);
 }
 
@@ -185,14 +186,18 @@ const char *web_peer(const struct web_request *request)
 
 /* --- the ticker --- */
 
+static struct timespec time_of(uint64_t ns)
+{
+    return (struct timespec){ .tv_sec = (time_t)(ns / BATON_NS_PER_S),
+                              .tv_nsec = (long)(ns % BATON_NS_PER_S) };
+}
+
 static void *tick(void *argument)
 {
     struct web_server *server = argument;
     pthread_mutex_lock(&server->mutex);
     while (!server->is_stopping) {
-        uint64_t until_ns = baton_clock_monotonic_ns() + TICK_S * BATON_NS_PER_S;
-        const struct timespec until = { .tv_sec = (time_t)(until_ns / BATON_NS_PER_S),
-                                        .tv_nsec = (long)(until_ns % BATON_NS_PER_S) };
+        const struct timespec until = time_of(baton_clock_monotonic_ns() + TICK_S * BATON_NS_PER_S);
         if (pthread_cond_timedwait(&server->changed, &server->mutex, &until) != ETIMEDOUT) {
             continue;
         }
@@ -282,6 +287,7 @@ static struct web_server *server_make(const struct web_options *options)
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&server->changed, &attributes);
+    pthread_cond_init(&server->left, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&server->mutex, NULL);
     return server;
@@ -313,6 +319,17 @@ uint16_t web_port(const struct web_server *server)
     return server->port;
 }
 
+void web_drain(struct web_server *server, uint64_t timeout_ns)
+{
+    const struct timespec until = time_of(baton_clock_monotonic_ns() + timeout_ns);
+    int failed = 0;
+    pthread_mutex_lock(&server->mutex);
+    while (server->requests != NULL && failed == 0) {
+        failed = pthread_cond_timedwait(&server->left, &server->mutex, &until);
+    }
+    pthread_mutex_unlock(&server->mutex);
+}
+
 void web_destroy(struct web_server *server)
 {
     if (server == NULL) {
@@ -326,6 +343,7 @@ void web_destroy(struct web_server *server)
         MHD_stop_daemon(server->daemon);
     }
     pthread_cond_destroy(&server->changed);
+    pthread_cond_destroy(&server->left);
     pthread_mutex_destroy(&server->mutex);
     free(server);
 }

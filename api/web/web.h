@@ -42,6 +42,8 @@ struct web_options {
 BATON_MUST_USE struct baton_status web_create(const struct web_options *options,
                                               struct web_server **out);
 uint16_t web_port(const struct web_server *server);
+/* Waits until nobody is being answered, at most so long: for what ends by itself to be taken.  Not on the server's thread. */
+void web_drain(struct web_server *server, uint64_t timeout_ns);
 /* Ends all connections; streams hear of it by their 'ended'.  Not on the server's thread.  Null is fine. */
 void web_destroy(struct web_server *server);
 

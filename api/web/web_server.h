@@ -25,7 +25,8 @@ struct web_server {
     pthread_t ticker; /* Says that streams live. */
     bool has_ticker;
     pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    pthread_cond_t changed; /* It stops. */
+    pthread_cond_t left;    /* A request is over. */
     /* Under the mutex. */
     struct web_request *requests;
     bool is_stopping;

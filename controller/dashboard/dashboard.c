@@ -3,10 +3,12 @@
 
 #include <stdlib.h>
 
+#include "api/base/clock.h"
 #include "controller/dashboard/bridge.h"
 
 enum {
     CONNECTIONS_MAX = 256,
+    DRAIN_S = 2,
     CONNECTIONS_OF_ONE_MAX = 64,
     BODY_BYTES_MAX = 256 << 10,
     STREAM_BYTES_MAX = 8 * BATON_MESSAGE_BYTES_MAX
@@ -73,9 +75,13 @@ uint16_t dashboard_port(const struct dashboard *dashboard)
 
 void dashboard_destroy(struct dashboard *dashboard)
 {
-    if (dashboard != NULL) {
-        web_destroy(dashboard->web); /* Callers leave, and with them their calls. */
-        rpc_client_destroy(dashboard->client);
-        free(dashboard);
+    if (dashboard == NULL) {
+        return;
     }
+    if (dashboard->web != NULL) { /* The server ended its streams: their callers hear why. */
+        web_drain(dashboard->web, DRAIN_S * BATON_NS_PER_S);
+    }
+    web_destroy(dashboard->web); /* Who is left leaves, and with them their calls. */
+    rpc_client_destroy(dashboard->client);
+    free(dashboard);
 }
