@@ -69,7 +69,6 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     if (request == NULL) {
         return;
     }
-    leave(server, request);
     pthread_mutex_lock(&request->mutex);
     request->connection = NULL;
     bool is_stream = request->is_stream;
@@ -77,6 +76,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     if (is_stream && request->events.ended != NULL) {
         request->events.ended(request->context);
     }
+    leave(server, request); /* Who waits for that knows that the owner was told. */
     web_request_unref(request);
 }
 
