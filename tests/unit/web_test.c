@@ -198,6 +198,9 @@ Test(web, a_stream_gives_its_pieces_and_ends)
         &fixture); /* Before more is pushed: else nothing may ever be left for the reader to tell of. */
     cr_assert(web_stream_push(request, bytes_of("two")));
     cr_assert_not_null(strstr(read_until(fd, got, "two"), "two"));
+    while (atomic_load(&fixture.drained) == 0) { /* It is told when all was taken. */
+        usleep(1000);
+    }
     web_stream_finish(request);
     web_drain(fixture.server, UINT64_C(60000000000));
     cr_assert_eq(atomic_load(&fixture.ended), 1, "it was taken");
