@@ -63,7 +63,8 @@ class Request(threading.Thread):
         return self
 
     def end(self):
-        self.join(120)
+        self.join(600)
+        assert not self.is_alive(), f"an answer goes on: {self.count} tokens"
         if self.error is not None:
             raise AssertionError(f"the request failed: {self.error!r}")
         return self
