@@ -50,29 +50,38 @@ static double take_seconds(struct rig *rig, struct landing *landing, const struc
     return times[RUNS / 2];
 }
 
+/* GB/s of one copy of all weights, without the transport. */
+static double mapped_rate(struct rig *rig, const struct landing *landing,
+                          const struct trainer *trainer)
+{
+    void *mapped = NULL;
+    rig_must(rig, rig->cuda->ipc_open(trainer->offer.handle, &mapped), "ipc_open");
+    struct copies copies = { landing->device, mapped, MODEL_BYTES };
+    double rate = (double)MODEL_BYTES / rig_time(rig, work_copy, &copies, RUNS) / 1e9;
+    rig_must(rig, rig->cuda->ipc_close(mapped), "ipc_close");
+    return rate;
+}
+
 static void to_device(struct rig *rig, const struct trainer_paths *paths)
 {
     static const struct {
         const char *name;
         const char *digested_name;
         uint64_t bucket;
-        double target; /* 16.38 GB in 9 ms. */
+        double target; /* Of the ceiling, in the same run. */
     } cases[] = {
-        { "ipc_8b_landed", "ipc_8b_landed_and_digested", UINT64_C(1) << 30, 1820 },
+        { "ipc_8b_landed", "ipc_8b_landed_and_digested", UINT64_C(1) << 30, 0.95 },
         { "ipc_8b_landed_256_mib", "ipc_8b_landed_and_digested_256_mib", UINT64_C(256) << 20, 0 },
         { "ipc_8b_landed_64_mib", "ipc_8b_landed_and_digested_64_mib", UINT64_C(64) << 20, 0 },
     };
-    const char *what = "copy on the device, bytes counted once";
+    const char *what = "one copy out of the mapping, bytes counted once";
     struct trainer trainer = trainer_start(paths, MODEL_BYTES);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct landing landing = landing_open(rig, paths, MODEL_BYTES, cases[i].bucket);
-        uint8_t *other = rig_device(rig, MODEL_BYTES);
-        struct copies copies = { landing.device, other, MODEL_BYTES };
-        double anchor = (double)MODEL_BYTES / rig_time(rig, work_copy, &copies, RUNS) / 1e9;
-        rig_free(rig, other);
+        double anchor = mapped_rate(rig, &landing, &trainer);
         double rate = (double)MODEL_BYTES / take_seconds(rig, &landing, &trainer) / 1e9;
-        rig_figure(rig,
-                   (struct figure){ cases[i].name, "GB/s", what, rate, anchor, cases[i].target });
+        rig_figure(rig, (struct figure){ cases[i].name, "GB/s", what, rate, anchor,
+                                         cases[i].target * anchor });
         landing.is_digested = true;
         rate = (double)MODEL_BYTES / take_seconds(rig, &landing, &trainer) / 1e9;
         rig_figure(rig, (struct figure){ cases[i].digested_name, "GB/s", what, rate, anchor, 0 });

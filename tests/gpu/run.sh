@@ -44,6 +44,13 @@ suite=("$build/gpu_suite" "$build/transport/cuda/baton_cuda.so" "$build/transpor
   "$build/transport/nccl/baton_nccl.so" "$root/tests/data/digest/vectors.txt")
 code=0
 "${suite[@]}" $figures || code=$?
+if [ -n "$figures" ]; then
+  if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+    python3 "$root/tests/gpu/figures_publisher.py" "$root/api/python" || code=1
+  else
+    echo "skip - gpu: figures of the publisher: python3 has no torch with CUDA"
+  fi
+fi
 if [ -n "$sanitize" ] && command -v compute-sanitizer >/dev/null; then
   if compute-sanitizer --report-api-errors no --error-exitcode 3 "${suite[@]}" >"$build/sanitizer.log" 2>&1; then
     echo "ok - memcheck finds nothing"

@@ -151,6 +151,8 @@ int trainer_main(const struct trainer_paths *paths, uint64_t bytes)
         state.patterns[step] = rig_upload(&state.rig, host, TRAINER_PATTERN_BYTES);
     }
     free(host);
+    rig_must(&state.rig, state.rig.cuda->ipc_export(state.weights, state.offer.handle),
+             "ipc_export");
     state.transport = trainer_transport(paths);
     must_status(
         baton_transport_address(state.transport, state.offer.address, &state.offer.address_bytes),

@@ -27,7 +27,8 @@ enum trainer_order {
 struct trainer_offer {
     uint8_t address[BATON_TP_ADDRESS_BYTES_MAX];
     uint8_t weights[BATON_TP_KEY_BYTES_MAX];
-    uint8_t small[BATON_TP_KEY_BYTES_MAX]; /* An odd range of a small allocation. */
+    uint8_t small[BATON_TP_KEY_BYTES_MAX];   /* An odd range of a small allocation. */
+    uint8_t handle[BATON_CUDA_HANDLE_BYTES]; /* Of the weights, as CUDA has it: for anchors. */
     uint32_t address_bytes;
     uint32_t key_bytes;
     uint32_t step; /* Whose pattern it is. */

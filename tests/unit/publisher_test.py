@@ -4,6 +4,7 @@
 usage: publisher_test.py RECORDER LIBBATON_SO PYTHON_PACKAGES [unittest arguments]
 """
 
+import ctypes
 import os
 import pathlib
 import signal
@@ -273,6 +274,108 @@ class Torch(Recorded):
             self.publisher.publish({"x": torch.empty(2, device="meta")})
         with self.assertRaisesRegex(baton.InvalidArgument, "'x': .*sparse"):
             self.publisher.publish({"x": torch.eye(2).to_sparse()})
+
+    def test_snapshot(self):
+        weight = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+        then = weight.numpy().tobytes()
+        snapshot = baton.Snapshot({"a": torch.nn.Parameter(weight), "tied": weight, "b": weight.t()})
+        weight.zero_()
+        self.assertEqual(("host", 48), (snapshot.placement, snapshot.bytes))
+        self.publisher.publish(snapshot)
+        entries, _ = self.recorded()
+        self.assertEqual({"a", "b"}, set(entries))
+        self.assertEqual(f"F32 [2,3] 24 {crc32c(then)}", entries["a"])
+
+    def test_snapshot_refusals(self):
+        with self.assertRaisesRegex(baton.InvalidArgument, "'x': device meta"):
+            baton.Snapshot({"x": torch.empty(2, device="meta")})
+        with self.assertRaisesRegex(baton.InvalidArgument, "'x': a memoryview"):
+            baton.Snapshot({"x": floats(1)})
+        with self.assertRaisesRegex(ValueError, "placement"):
+            baton.Snapshot({}, placement="disk")
+
+
+class Placement(unittest.TestCase):
+    """Where a snapshot goes, by what is free."""
+
+    def choose(self, *pairs):
+        from baton import snapshot
+
+        return snapshot.choose({f"cuda:{i}": need for i, (need, _) in enumerate(pairs)},
+                               {f"cuda:{i}": room for i, (_, room) in enumerate(pairs)})
+
+    def test_each_gpu_must_have_room(self):
+        big = 16 << 30
+        self.assertEqual("gpu", self.choose((big, big + (1 << 30)))[0])
+        placement, why = self.choose((1, big), (big, big + (1 << 30) - 1))
+        self.assertEqual("host", placement)
+        self.assertIn("cuda:1", why)
+        self.assertIn(str(big), why)
+        self.assertEqual("host", self.choose()[0])
+
+
+@unittest.skipIf(torch is None or not torch.cuda.is_available(), "no torch, or no GPU")
+class Gpu(Recorded):
+    def weights(self):
+        grid = torch.arange(3 * 1024 * 1024, dtype=torch.float32).reshape(3072, 1024)
+        return {"big": grid, "turned": grid[:64].t(), "bf16": grid[:100].to(torch.bfloat16), "none": grid[:0]}
+
+    def published(self, tensors, **keywords):
+        self.publisher.publish(tensors, **keywords)
+        return self.recorded()[0]
+
+    def expected(self, dtype=None):
+        """Lines as of tensors on the CPU."""
+        names = {torch.float32: "F32", torch.bfloat16: "BF16"}
+        found = {}
+        for name, tensor in self.weights().items():
+            tensor = tensor.to(dtype or tensor.dtype).contiguous()
+            shape = ",".join(map(str, tensor.shape))
+            data = tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
+            found[name] = (f"{names[tensor.dtype]} [{shape}] {len(data)}", data)
+        return found
+
+    def check(self, entries, dtype=None):
+        for name, (line, data) in self.expected(dtype).items():
+            # The crc in Python takes a microsecond a byte: the big one is compared elsewhere.
+            self.assertTrue(entries[name].startswith(line), entries[name])
+            if len(data) < 1 << 20:
+                self.assertEqual(f"{line} {crc32c(data)}", entries[name])
+
+    def test_same_as_from_the_cpu(self):
+        there = {name: tensor.cuda() for name, tensor in self.weights().items()}
+        there["turned"] = there["big"][:64].t()
+        self.check(self.published(there))
+
+    def test_cast(self):
+        there = {name: tensor.cuda() for name, tensor in self.weights().items()}
+        self.check(self.published(there, dtype="bfloat16"), torch.bfloat16)
+
+    def test_snapshots_keep_what_was(self):
+        from baton import _tensors
+
+        for placement in ("gpu", "host", None):
+            there = {name: tensor.cuda() for name, tensor in self.weights().items()}
+            snapshot = baton.Snapshot(there, placement=placement)
+            for tensor in there.values():
+                tensor.zero_()
+            self.assertEqual(placement or "gpu", snapshot.placement)
+            for name, tensor in self.weights().items():
+                self.assertTrue(torch.equal(tensor, snapshot[name].cpu()), (placement, name))
+            for got, (line, data) in zip(_tensors.prepared(snapshot.items()), self.expected().values()):
+                self.assertTrue(line.startswith(got.dtype), line)
+                self.assertEqual(data, bytes((ctypes.c_char * got.bytes).from_address(got.data)) if got.bytes else b"")
+
+    def test_another_thread_publishes_while_training_goes_on(self):
+        there = {name: tensor.cuda() for name, tensor in self.weights().items()}
+        snapshot = baton.Snapshot(there)
+        thread = threading.Thread(target=self.publisher.publish, args=(snapshot,))
+        thread.start()
+        for _ in range(100):
+            for tensor in there.values():
+                tensor.add_(1)
+        thread.join()
+        self.check(self.recorded()[0])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 
 _PUBLISHER = ("Publisher", "Pending", "Progress", "Version")
 _WEIGHTS = ("Shard", "merged")
+_SNAPSHOT = ("Snapshot",)
 _ROLLOUT = ("Rollout", "AsyncRollout", "Answer", "Endpoint", "Session", "Slots", "Span", "Verdict")
 _ERRORS = (
     "BatonError",
@@ -20,12 +21,14 @@ _ERRORS = (
     "Unavailable",
 )
 
-__all__ = ["__version__", *_PUBLISHER, *_WEIGHTS, *_ROLLOUT, *_ERRORS]
+__all__ = ["__version__", *_PUBLISHER, *_WEIGHTS, *_SNAPSHOT, *_ROLLOUT, *_ERRORS]
 
 
 def __getattr__(name):
     if name in _PUBLISHER:
         from . import publisher as home
+    elif name in _SNAPSHOT:
+        from . import snapshot as home
     elif name in _ROLLOUT:
         from . import rollout as home
     elif name in _ERRORS:

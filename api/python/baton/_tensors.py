@@ -2,7 +2,7 @@
 
 import ctypes
 
-from . import _libbaton
+from . import _gpu, _libbaton
 
 # By the name that torch and numpy (with ml_dtypes) give.
 DTYPES = {
@@ -64,16 +64,27 @@ def _dtype(name, dtype):
     return DTYPES[key]
 
 
-def torch_ready(name, tensor, cast):
-    """A dense copy on the CPU, or the tensor itself where it is one already."""
-    if is_sharded(tensor):
+def check_dense(name, value):
+    """Refuses what has no memory of its own to copy from."""
+    if not is_torch(value):
+        raise _refuse(name, f"a {type(value).__name__} is no tensor of torch")
+    if is_sharded(value):
         raise _refuse(name, "it is sharded (DTensor); publish from all ranks, or gather the state dict first (full_state_dict=True)")
-    if str(tensor.device) == "meta" or str(tensor.layout) != "torch.strided" or tensor.is_quantized:
-        raise _refuse(name, f"device {tensor.device}, layout {tensor.layout}: only dense tensors with memory")
+    if str(value.device) == "meta" or str(value.layout) != "torch.strided" or value.is_quantized:
+        raise _refuse(name, f"device {value.device}, layout {value.layout}: only dense tensors with memory")
+
+
+def _torch_cast(name, tensor, cast):
+    check_dense(name, tensor)
     tensor = tensor.detach()
     if cast is not None and tensor.is_floating_point():
         tensor = tensor.to(dtype=cast)
-    return tensor.resolve_conj().resolve_neg().cpu().contiguous()
+    return tensor.resolve_conj().resolve_neg()
+
+
+def torch_ready(name, tensor, cast):
+    """A dense copy on the CPU, or the tensor itself where it is one already."""
+    return _torch_cast(name, tensor, cast).cpu().contiguous()
 
 
 def _numpy_ready(name, array, cast):
@@ -85,12 +96,18 @@ def _numpy_ready(name, array, cast):
 
 
 class Prepared:
-    """A tensor whose memory stays alive as long as this object does."""
+    """A tensor whose memory stays alive as long as this object does.
+
+    One of a GPU is only begun to be copied: ready() waits for it."""
 
     def __init__(self, name, value, cast=None):
         self.name = name
+        self._fetch = None
         if is_torch(value):
-            self._take_torch(torch_ready(name, value, cast))
+            value = _torch_cast(name, value, cast)
+            self._fetch = _gpu.fetch(value)
+            if self._fetch is None:
+                self._take_torch(value.cpu().contiguous())
         elif _is_numpy(value):
             self._take_numpy(_numpy_ready(name, value, cast))
         elif isinstance(value, memoryview):
@@ -99,6 +116,13 @@ class Prepared:
             self._take_raw(*value)
         else:
             raise _refuse(name, f"a {type(value).__name__} is no tensor of torch or numpy, and no memoryview")
+
+    def ready(self):
+        """Itself, with its memory."""
+        if self._fetch is not None:
+            fetched, self._fetch = self._fetch, None
+            self._take_torch(fetched.wait())
+        return self
 
     def _take_torch(self, value):
         self._keep = value
@@ -142,6 +166,18 @@ class Prepared:
         out.data = self.data if self.bytes else None
         out.bytes = self.bytes
         return out
+
+
+def prepared(pairs, cast=None):
+    """Names and tensors as Prepared, in order: each is begun while the caller has the one before."""
+    before = None
+    for name, value in pairs:
+        begun = Prepared(name, value, cast)
+        if before is not None:
+            yield before.ready()
+        before = begun
+    if before is not None:
+        yield before.ready()
 
 
 def bytes_of(value, cast=None):

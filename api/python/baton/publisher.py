@@ -328,8 +328,7 @@ class Publisher:
 
 
 def _hand_over(pending, tensors, cast, contents):
-    for name, value in tensors:
-        tensor = _tensors.Prepared(name, value, cast)
+    for tensor in _tensors.prepared(tensors, cast):
         pending.call("baton_publish_tensor", ctypes.byref(tensor.struct()))
         pending.report()
     for name, content in contents.items():
