@@ -14,6 +14,7 @@
 enum {
     TRIES_OF_TIMEOUT = 3, /* One try lasts at most this part of an operation; but see is_late(). */
     ROUND_PAUSE_MS = 50,  /* After all members failed. */
+    AGAIN_MS_MIN = 20,    /* Less is no try: it would only hide why the one before failed. */
     LOGINS_MAX = 2,       /* In one call. */
     PASSWORD_BYTES = 1024,
 };
@@ -345,7 +346,8 @@ struct baton_status etcd_client_call(struct etcd_client *client, const char *pat
     };
     attempt.last = baton_status_ok();
     *out = (struct etcd_answer){ 0 };
-    while (left_ms(deadline_ns) > 0 && may_try(client, &attempt)) {
+    while (left_ms(deadline_ns) > (attempt.failures > 0 ? AGAIN_MS_MIN : 0) &&
+           may_try(client, &attempt)) {
         etcd_answer_free(out);
         uint64_t sent_ns = baton_clock_monotonic_ns();
         switch (try_once(client, &attempt, out)) {
