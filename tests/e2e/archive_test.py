@@ -168,7 +168,7 @@ class Moved(unittest.TestCase):
         self.fleet = Fleet({"a": {"one": [1]}, "b": {"two": [1]}}, faults=True, times=TIMES)
         self.fleet.default_update = lambda: {"maxUnavailable": "1", "swapDeadline": "180s"}
         self.addCleanup(self.fleet.close)
-        self.etcd, port = make_etcd(self.fleet.dir)
+        self.etcd, port = make_etcd(self.fleet.dir, self.fleet.shm)
         self.addCleanup(self.etcd.kill)
         self.etcd.start()
         wait_until("etcd serves", lambda: serves(port))

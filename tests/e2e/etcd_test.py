@@ -15,7 +15,7 @@ class Etcd(unittest.TestCase):
     def setUp(self):
         self.fleet = Fleet({"a": {"one": [1], "two": [1]}}, times={"retryFirst": "100ms", "retryMax": "1s"})
         self.addCleanup(self.fleet.close)
-        self.etcd, self.port = make_etcd(self.fleet.dir)
+        self.etcd, self.port = make_etcd(self.fleet.dir, self.fleet.shm)
         url = f"http://127.0.0.1:{self.port}"
         self.addCleanup(self.etcd.kill)
         self.etcd.start()

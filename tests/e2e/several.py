@@ -28,8 +28,8 @@ def serves(port, tls=None):
         return False
 
 
-def member_argv(directory, i, urls, peers, tls):
-    argv = ["etcd", "--name", f"m{i}", "--data-dir", f"{directory}/etcd{i}", "--listen-client-urls", urls[i], "--advertise-client-urls", urls[i]]
+def member_argv(data, i, urls, peers, tls):
+    argv = ["etcd", "--name", f"m{i}", "--data-dir", f"{data}/etcd{i}", "--listen-client-urls", urls[i], "--advertise-client-urls", urls[i]]
     argv += ["--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i]]
     argv += ["--initial-cluster", ",".join(f"m{j}={peer}" for j, peer in enumerate(peers))]
     if tls:
@@ -39,18 +39,19 @@ def member_argv(directory, i, urls, peers, tls):
     return argv
 
 
-def make_cluster(directory, count, tls=None):
-    """Processes, not started, and the ports of their clients; 'tls': a folder with the pairs ca, member and client."""
+def make_cluster(directory, data, count, tls=None):
+    """Processes, not started, with logs in 'directory', and the ports of their clients; 'tls': a folder with the pairs ca, member and client.
+    'data': a folder in memory: what these tests are about is not how long a machine's disk takes to sync beside a build."""
     ports = free_ports(2 * count)
     scheme = "https" if tls else "http"
     urls = [f"{scheme}://127.0.0.1:{port}" for port in ports]
-    members = [member_argv(directory, i, urls[:count], urls[count:], tls) for i in range(count)]
+    members = [member_argv(data, i, urls[:count], urls[count:], tls) for i in range(count)]
     return [Process(f"etcd{i}", argv, directory / f"etcd{i}.log") for i, argv in enumerate(members)], ports[:count]
 
 
-def make_etcd(directory):
+def make_etcd(directory, data):
     """The same of one member."""
-    members, ports = make_cluster(directory, 1)
+    members, ports = make_cluster(directory, data, 1)
     return members[0], ports[0]
 
 
@@ -68,7 +69,7 @@ class Several(Fleet):
         self.tls = self.dir if certify else None
         if certify:
             certify(self.dir)
-        self.members, self.etcd_ports = make_cluster(self.dir, members, self.tls)
+        self.members, self.etcd_ports = make_cluster(self.dir, self.shm, members, self.tls)
         self.etcd, self.etcd_port = self.members[0], self.etcd_ports[0]
         self.controllers = [Process(f"controller{i}", self.argv_of(i), self.dir / f"controller{i}.log") for i in range(count)]
 
