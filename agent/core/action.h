@@ -73,6 +73,8 @@ struct agent_group_report {
     bool can_swap_live;
     const char *live_reason; /* Why it can or cannot. */
     enum agent_barrier_stand barrier;
+    const struct agent_member_config *members; /* Those that follow. */
+    uint32_t members_count;
 };
 
 struct agent_seq_floor {

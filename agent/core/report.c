@@ -108,6 +108,8 @@ static void fill_group(struct agent *agent, struct group *group, struct agent_gr
     out->owner_term = ledger->owner_term;
     out->blocked = group->blocked;
     out->barrier = flow_barrier_stand(group);
+    out->members = group->config->followers;
+    out->members_count = group->config->followers_count;
     out->can_restore =
         tickets_can_restore(agent, group, &ledger->committed) && peers_can_restore(group);
     const char *obstacle = flow_live_obstacle(group);

@@ -147,6 +147,11 @@ static Baton__V1__GroupReport *group_message(const struct agent_group_report *gr
     message->barrier = (Baton__V1__BarrierStand)group->barrier;
     message->committed_version =
         group->committed_goal != NULL ? link_goal_message(group->committed_goal, root) : NULL;
+    message->n_members = group->members_count;
+    message->members = baton_wire_take(root, group->members_count, sizeof(*message->members));
+    for (uint32_t i = 0; i < group->members_count; i++) {
+        message->members[i] = baton_wire_text(root, group->members[i].agent);
+    }
     message->n_engines = group->engines_count;
     message->engines = baton_wire_take(root, group->engines_count, sizeof(*message->engines));
     for (uint32_t i = 0; i < group->engines_count; i++) {

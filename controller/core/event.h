@@ -84,6 +84,7 @@ struct group_report {
     bool can_swap_live;
     char live_reason[BATON_TEXT_BYTES]; /* Why it can or cannot. */
     enum barrier_stand barrier;
+    char members[BATON_FOLLOWERS_PER_GROUP_MAX][BATON_NAME_BYTES]; /* Followers; empty: none. */
     uint32_t engines_count;
     const struct engine_info *engines;
     const struct version_told *told; /* Of the committed version; null: only seq and digest. */

@@ -1,7 +1,8 @@
 /* follow.c -- agents that follow in groups which others lead: whom they pull from what those tell them to land.
  *
  * A follower's Hello names its groups.  Each name is in the list of its group, or, while no such group is known, in
- * one of the core's, so that a change of a group's goals finds the followers without a look at all agents. */
+ * one of the core's, so that a change of a group's goals finds the followers without a look at all agents.  It counts
+ * only where the group's leader names the follower too: else any agent's own word would get it any version. */
 #include <string.h>
 
 #include "controller/core/fleet.h"
@@ -67,6 +68,24 @@ void follow_forget_group(struct controller *core, struct group *group)
     }
 }
 
+bool follow_is_named(const struct group *group, const struct agent *agent)
+{
+    for (uint32_t i = 0; group->known && i < BATON_FOLLOWERS_PER_GROUP_MAX; i++) {
+        if (text_equal(group->live.members[i], agent->r.name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void follow_note_members(struct controller *core, const struct group *group)
+{
+    goals_touch_group(core, group);
+    for (const struct follow *follow = group->followers; follow != NULL; follow = follow->next) {
+        holders_note(core, follow->agent);
+    }
+}
+
 static size_t add(const struct controller *core, const struct agent *agent,
                   const struct version *version, struct follow_goal *out, size_t count)
 {
@@ -90,7 +109,7 @@ size_t follow_render(const struct controller *core, const struct agent *agent,
     for (uint32_t i = 0; i < agent->follows_count; i++) {
         struct group *group = group_find(core, agent->follows[i].group);
         const struct model *model = group != NULL ? group_model(core, group) : NULL;
-        if (model == NULL || !group->known || group->r.retired) {
+        if (model == NULL || !follow_is_named(group, agent) || group->r.retired) {
             continue;
         }
         const struct version *target =

@@ -32,6 +32,10 @@ void follow_take(struct controller *core, struct agent *agent, const struct sess
 /* The group is known from now on; and no longer. */
 void follow_note_group(struct controller *core, struct group *group);
 void follow_forget_group(struct controller *core, struct group *group);
+/* The group's leader names the agent as one that follows; its own word gives it no part in a group of others. */
+bool follow_is_named(const struct group *group, const struct agent *agent);
+/* The leader names other ones than before. */
+void follow_note_members(struct controller *core, const struct group *group);
 /* What the leaders of the groups that it follows tell it to land, of which peers have something; returns how many, at
  * most BATON_FOLLOWED_VERSIONS_MAX. */
 size_t follow_render(const struct controller *core, const struct agent *agent,

@@ -145,6 +145,9 @@ void group_take_report(struct controller *core, struct group *group,
         goals_touch_group(core, group); /* What to land next depends on it. */
         log_state(core, group, state_before, group->live.state);
     }
+    if (memcmp(before.members, group->live.members, sizeof(before.members)) != 0) {
+        follow_note_members(core, group);
+    }
     if (!text_equal(before.ticket_uid, group->live.ticket_uid)) {
         goals_touch_group(core, group); /* One that is to sleep may sleep from now on. */
     }

@@ -41,7 +41,8 @@ static bool will_land(const struct controller *core, const struct agent *agent,
     }
     for (uint32_t i = 0; i < agent->follows_count; i++) {
         struct group *group = group_find(core, agent->follows[i].group);
-        if (group != NULL && will_have(core, group, version, rolled)) {
+        if (group != NULL && follow_is_named(group, agent) &&
+            will_have(core, group, version, rolled)) {
             return true;
         }
     }

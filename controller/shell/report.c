@@ -138,6 +138,23 @@ static struct baton_status engines_from(const Baton__V1__GroupReport *from,
     return baton_status_ok();
 }
 
+static struct baton_status members_from(const Baton__V1__GroupReport *from,
+                                        struct group_report *out)
+{
+    if (from->n_members > BATON_FOLLOWERS_PER_GROUP_MAX) {
+        return too_many("groups.members", BATON_FOLLOWERS_PER_GROUP_MAX);
+    }
+    for (size_t i = 0; i < from->n_members; i++) {
+        const struct text_row rows[] = { TEXT("groups.members", out->members[i],
+                                              from->members[i]) };
+        struct baton_status st = COPY_TEXTS(rows);
+        if (!baton_ok(&st)) {
+            return st;
+        }
+    }
+    return baton_status_ok();
+}
+
 static struct baton_status told_from(const Baton__V1__VersionGoal *from, struct group_report *out,
                                      struct report_memory *memory)
 {
@@ -195,6 +212,9 @@ static struct baton_status group_from(const Baton__V1__GroupReport *from, struct
     struct baton_status st = COPY_TEXTS(rows);
     if (baton_ok(&st)) {
         st = told_from(from->committed_version, out, memory);
+    }
+    if (baton_ok(&st)) {
+        st = members_from(from, out);
     }
     return baton_ok(&st) ? engines_from(from, out, memory) : st;
 }

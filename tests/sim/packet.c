@@ -90,6 +90,9 @@ static void group_up(struct packet *packet, const struct agent_group_report *fro
     out->can_restore = from->can_restore;
     out->advisory = from->advisory;
     out->barrier = (enum barrier_stand)from->barrier;
+    for (uint32_t i = 0; i < from->members_count; i++) {
+        COPY(out->members[i], from->members[i].agent);
+    }
     out->engines_count = from->engines_count;
     out->engines = engines;
     for (uint32_t i = 0; i < from->engines_count; i++) {

@@ -78,9 +78,20 @@ Test(controller_holders, late_joiners)
     world_free(world);
 }
 
-/* An agent that serves peers and follows in two groups; a5, which leads none, is last in the line. */
+/* The leader's next Hello names the agent as one that follows in its first group; null: nobody. */
+static void name_member(struct played_agent *leader, const char *member)
+{
+    struct group_report *report = &leader->groups[0].report;
+    (void)snprintf(report->members[1], sizeof(report->members[1]), "%s",
+                   member == NULL ? "" : member);
+}
+
+/* An agent that serves peers and follows in two groups, and g1's leader says so; a5, which leads none, is last in the
+ * line. */
 static struct played_agent *add_follower(struct world *world, const char *first, const char *second)
 {
+    name_member(world_agent(world, "a1"), "a5");
+    cr_assert(world_connect(world, world_agent(world, "a1")));
     struct played_agent *follower = world_agent(world, "a5");
     (void)snprintf(follower->peer_address, sizeof(follower->peer_address), "a5:7072");
     follower->follows[0] = first;
@@ -102,6 +113,7 @@ Test(controller_holders, followers_are_in_the_line)
     struct played_agent *next = world_agent(world, "a6");
     (void)snprintf(next->peer_address, sizeof(next->peer_address), "a6:7072");
     (void)world_add_group(next, "g9", "m");
+    name_member(next, "a5");
     cr_assert(world_hello(world, next), "%s", next->closed.message); /* It landed nothing yet. */
     cr_assert_str_eq(next->holders, "a5 a4", "'%s'", next->holders);
     world_disconnect(world, world_agent(world, "a4"));
@@ -123,8 +135,33 @@ Test(controller_holders, a_follower_may_come_before_its_leader)
     cr_assert_str_eq(follower->followed, "");
     struct played_agent *leader = world_agent(world, "a7");
     (void)world_add_group(leader, "g7", "m");
+    name_member(leader, "a5");
     cr_assert(world_connect(world, leader), "%s", leader->closed.message);
     cr_assert_str_eq(follower->followed, "1: a4 a3", "'%s'", follower->followed);
+    world_free(world);
+}
+
+/* Its own word gives an agent no version of a group that others lead, and no place in the line of its model. */
+Test(controller_holders, who_is_not_named_follows_nobody)
+{
+    struct world *world = serving(0x1F);
+    struct played_agent *leader = world_agent(world, "a1");
+    struct played_agent *follower = add_follower(world, "g0", "g2");
+    struct played_agent *next = world_agent(world, "a6");
+    (void)snprintf(next->peer_address, sizeof(next->peer_address), "a6:7072");
+    (void)world_add_group(next, "g6", "m");
+    cr_assert(world_connect(world, next), "%s", next->closed.message);
+    world_play(world);
+    cr_assert_eq(world_publish(world, "m"), 2);
+    cr_assert_str_eq(follower->followed, "", "'%s'", follower->followed);
+    cr_assert_str_eq(next->holders, "a4 a3", "'%s'", next->holders);
+    follower->follows[0] = "g1";
+    cr_assert(world_hello(world, follower));
+    cr_assert_neq(strstr(follower->followed, "2: a4 a3"), NULL, "'%s'", follower->followed);
+    name_member(leader, NULL);
+    cr_assert(world_hello(world, leader));
+    cr_assert_str_eq(follower->followed, "", "no longer: '%s'", follower->followed);
+    cr_assert_str_eq(next->holders, "a4 a3", "'%s'", next->holders);
     world_free(world);
 }
 
