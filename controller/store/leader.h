@@ -33,7 +33,8 @@ struct leader_record {
 
 struct leader_store;
 
-/* 'address' as store_open()'s, of a store in etcd.  One try at one member lasts at most 'try_ms'. */
+/* 'address' as store_open()'s, of a store in etcd.  One try at one member lasts at most 'try_ms'; after a late answer or none,
+ * until the call's deadline (is_late() in etcd_client.c). */
 BATON_MUST_USE struct baton_status leader_store_open(const char *address, uint32_t try_ms,
                                                      struct leader_store **out);
 /* Believes answers of this cluster of etcd only (store_cluster()): who leads is decided where the records are. */
