@@ -198,6 +198,40 @@ Test(ipc, hides_what_another_process_withdrew)
     free(got);
 }
 
+/* Withdrawn while a put is half done: no later slice is written, whatever that memory is by then. */
+Test(ipc, writes_nothing_into_what_was_withdrawn)
+{
+    enum { SLICE = 8 << 20 };
+    struct baton_transport *owner = open_ipc();
+    struct baton_transport *writer = open_ipc();
+    uint8_t *target = calloc(1, BYTES);
+    uint8_t *source = malloc(BYTES);
+    struct offer offer = { .key_bytes = 0 };
+    struct baton_tp_completion done = { 0, 0, 0, 0 };
+    bool accepted = false;
+    uint32_t count = 0;
+    memset(source, 0xA7, BYTES);
+    struct baton_tp_mem *shared = share(owner, target, BYTES, &offer);
+    struct baton_status st = baton_transport_put(
+        writer, range_of(&offer, 0),
+        (struct baton_transport_local){ local(writer, source), 0, BYTES }, 9, &accepted);
+    cr_assert(baton_ok(&st) && accepted);
+    st = baton_transport_poll(writer, &done, 1, &count);
+    cr_assert(baton_ok(&st) && count == 0, "one poll copied more than a slice");
+    baton_transport_release(owner, shared);
+    while (count == 0) {
+        st = baton_transport_poll(writer, &done, 1, &count);
+        cr_assert(baton_ok(&st));
+    }
+    cr_expect_eq(done.result, BATON_TP_E_PEER_LOST);
+    cr_expect_eq(target[SLICE - 1], 0xA7);
+    cr_expect_eq(target[SLICE], 0, "written after it was withdrawn");
+    baton_transport_close(writer);
+    baton_transport_close(owner);
+    free(source);
+    free(target);
+}
+
 /* Killed between two transfers, with its board still mapped here, and before the first one. */
 Test(ipc, survives_an_exporter_that_was_killed)
 {

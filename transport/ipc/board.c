@@ -123,6 +123,8 @@ int board_publish(struct board *board, const struct board_entry *entry, struct b
         uint64_t index = (board->next + i) % BOARD_SLOTS;
         struct slot *slot = &board->page->slots[index];
         if (atomic_load(&slot->generation) == 0) {
+            /* Who sees a part of the new entry sees that the old one is gone (board_read()). */
+            atomic_thread_fence(memory_order_release);
             slot->entry = *entry;
             *out = (struct board_key){ index, ++board->generation };
             atomic_store(&slot->generation, out->generation);

@@ -175,7 +175,8 @@ static void ipc_close(struct baton_tp *tp)
         is_idle = wait_idle(tp);
     }
     if (!is_idle) {
-        /* The device may still read and write all of it: it stays as it is. */
+        /* The device may still read and write all of it: it stays as it is, but peers begin nothing new. */
+        board_destroy(tp->board);
         ipc_log(tp, 0, "closing",
                 "the device does not finish its copies; its memory is not given "
                 "back before this process ends");
@@ -256,8 +257,14 @@ static int place_mem(struct baton_tp *tp, struct baton_tp_mem *mem, struct board
 static int export_device(struct baton_tp *tp, struct baton_tp_mem *mem, struct board_entry *entry)
 {
     struct baton_cuda_place place;
-    if (!ipc_cuda_ok(tp, tp->cuda->locate(mem->base, &place), "exporting memory") ||
-        !ipc_cuda_ok(tp, tp->cuda->ipc_export(place.base, entry->memory), "exporting memory")) {
+    if (!ipc_cuda_ok(tp, tp->cuda->locate(mem->base, &place), "exporting memory")) {
+        return BATON_TP_E_UNSUPPORTED;
+    }
+    if (place.device != tp->device) { /* The event below would not follow that device's work. */
+        ipc_log(tp, 1, "exporting memory", "it is of another GPU than this transport's \"device\"");
+        return BATON_TP_E_UNSUPPORTED;
+    }
+    if (!ipc_cuda_ok(tp, tp->cuda->ipc_export(place.base, entry->memory), "exporting memory")) {
         return BATON_TP_E_UNSUPPORTED;
     }
     /* On the default stream: it comes after all that was given to it and to streams that follow it. */

@@ -14,10 +14,16 @@ static void finish(struct op *op, int result)
     op->state = OP_DONE;
 }
 
+/* What it was is still there. */
+static bool is_shown(const struct op *op)
+{
+    return board_is_alive(op->peer->board) && board_has(op->peer->board, op->key);
+}
+
 /* All that the range has was moved. */
 static void finish_moved(struct op *op)
 {
-    if (!board_is_alive(op->peer->board) || !board_has(op->peer->board, op->key)) {
+    if (!is_shown(op)) {
         finish(op, BATON_TP_E_PEER_LOST);
     } else {
         finish(op, op->moved < op->bytes ? BATON_TP_E_CORRUPT : BATON_TP_OK);
@@ -96,9 +102,7 @@ static int result_of_errno(struct baton_tp *tp, const struct op *op, int number)
         tp->has_told_denial = true;
         return BATON_TP_E_DENIED;
     }
-    bool is_there =
-        board_is_alive(op->peer->board) && board_has(op->peer->board, op->key) && number != ESRCH;
-    return is_there ? BATON_TP_E_CORRUPT : BATON_TP_E_PEER_LOST;
+    return is_shown(op) && number != ESRCH ? BATON_TP_E_CORRUPT : BATON_TP_E_PEER_LOST;
 }
 
 /* A slice between two processes' memory: one copy, by the kernel. */
@@ -109,7 +113,7 @@ static void step_host(struct baton_tp *tp, struct op *op)
     struct iovec here = { op->mem->base + op->local_offset + op->moved, size };
     struct iovec far = { (void *)(uintptr_t)(op->entry.base + op->offset + op->moved), size };
     ssize_t got = 0;
-    if (!board_is_alive(op->peer->board)) {
+    if (!is_shown(op)) { /* The exporter may use that memory for something else by now. */
         finish(op, BATON_TP_E_PEER_LOST);
         return;
     }
@@ -134,7 +138,7 @@ static bool is_ready(struct baton_tp *tp, struct op *op)
     if (board_is_own(op->peer->board) || op->peer->ready[op->key.slot] == op->key.generation) {
         return true;
     }
-    if (!board_is_alive(op->peer->board) || !board_has(op->peer->board, op->key)) {
+    if (!is_shown(op)) {
         finish(op, BATON_TP_E_PEER_LOST);
         return false;
     }
@@ -189,7 +193,7 @@ static void launch(struct baton_tp *tp, struct op *op, uint32_t place)
     void *stream = tp->streams[place % IPC_STREAMS];
     uint8_t *far = NULL;
     uint8_t *here = op->mem->base + op->local_offset + op->moved;
-    int result = find_range(tp, op, &far);
+    int result = is_shown(op) ? find_range(tp, op, &far) : BATON_TP_E_PEER_LOST;
     if (result != BATON_TP_OK) {
         finish(op, result);
         return;
