@@ -68,11 +68,25 @@ static void add_outcomes(Baton__V1__Report *report, size_t count)
     }
 }
 
+/* As a leader tells who follows in each of its groups. */
+static void tell_members(Baton__V1__Report *report, size_t count, const char *last)
+{
+    for (size_t i = 0; i < report->n_groups; i++) {
+        Baton__V1__GroupReport *group = report->groups[i];
+        group->n_members = count;
+        group->members = baton_wire_take(report, count, sizeof(*group->members));
+        for (size_t k = 0; k < count; k++) {
+            group->members[k] = baton_wire_text(report, k + 1 < count ? "a" : last);
+        }
+    }
+}
+
 /* The most that an agent may lead must fit. */
 Test(controller_shell_report, takes_the_largest)
 {
     Baton__V1__Report *report = new_report(BATON_GROUPS_PER_AGENT_MAX, BATON_ENGINES_PER_GROUP_MAX);
     tell_versions(report, BATON_SOURCES_PER_VERSION_MAX);
+    tell_members(report, BATON_FOLLOWERS_PER_GROUP_MAX, "last");
     add_outcomes(report, BATON_GROUPS_PER_AGENT_MAX);
     struct session_report got;
     struct report_memory memory = { NULL };
@@ -83,6 +97,7 @@ Test(controller_shell_report, takes_the_largest)
     cr_assert_str_eq(got.groups[63].group, "g63");
     cr_assert_eq(got.groups[63].engines_count, BATON_ENGINES_PER_GROUP_MAX);
     cr_assert_eq(got.groups[63].told->sources_count, BATON_SOURCES_PER_VERSION_MAX);
+    cr_assert_str_eq(got.groups[63].members[BATON_FOLLOWERS_PER_GROUP_MAX - 1], "last");
     cr_assert_eq(got.outcomes_count, BATON_GROUPS_PER_AGENT_MAX);
     report_memory_free(&memory);
     baton_wire_free(report);
@@ -91,6 +106,9 @@ Test(controller_shell_report, takes_the_largest)
     report = new_report(1, 1);
     tell_versions(report, BATON_SOURCES_PER_VERSION_MAX + 1);
     expect_refused(report, "groups.committed_version.sources: more than 8");
+    report = new_report(1, 1);
+    tell_members(report, BATON_FOLLOWERS_PER_GROUP_MAX + 1, "last");
+    expect_refused(report, "groups.members: more than 15");
     report = new_report(1, 1);
     add_outcomes(report, BATON_GROUPS_PER_AGENT_MAX + 1);
     expect_refused(report, "outcomes: more than 64");
@@ -121,6 +139,9 @@ Test(controller_shell_report, names_are_refused_and_messages_cut)
     Baton__V1__Report *report = new_report(1, 1);
     report->groups[0]->group = baton_wire_textf(report, "%0100d", 1);
     expect_refused(report, "groups.group: longer than 63");
+    report = new_report(1, 1);
+    tell_members(report, 1, "a23456789a123456789a123456789a123456789a123456789a123456789a1234");
+    expect_refused(report, "groups.members: longer than 63");
     report = new_report(1, 1);
     report->groups[0]->state = (Baton__V1__GroupState)77;
     expect_refused(report, "groups.state: 77");
