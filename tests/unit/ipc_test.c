@@ -232,6 +232,31 @@ Test(ipc, writes_nothing_into_what_was_withdrawn)
     free(target);
 }
 
+/* A child that was forked lets its copy go, as interpreters do at their end: what its parent exports stays. */
+Test(ipc, a_forked_child_withdraws_nothing)
+{
+    struct baton_transport *owner = open_ipc();
+    struct baton_transport *reader = open_ipc();
+    uint8_t *bytes = maker_bytes(BYTES);
+    uint8_t *got = calloc(1, BYTES);
+    struct offer offer = { .key_bytes = 0 };
+    (void)share(owner, bytes, BYTES, &offer);
+    pid_t pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        baton_transport_close(owner);
+        _exit(0);
+    }
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+    struct baton_status st = get(reader, &offer, local(reader, got), BYTES);
+    cr_expect(baton_ok(&st), "%s", st.message);
+    cr_expect_eq(memcmp(got, bytes, BYTES), 0);
+    baton_transport_close(reader);
+    baton_transport_close(owner);
+    free(bytes);
+    free(got);
+}
+
 /* Killed between two transfers, with its board still mapped here, and before the first one. */
 Test(ipc, survives_an_exporter_that_was_killed)
 {

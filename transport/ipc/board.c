@@ -100,10 +100,18 @@ int board_create(struct board **out)
     return BATON_TP_OK;
 }
 
+/* False in a child that was forked: what it does to its copy of a transport is not said of its parent's. */
+static bool is_exporter(const struct board *board)
+{
+    return board->address.pid == getpid();
+}
+
 void board_destroy(struct board *board)
 {
     if (board->page != NULL) {
-        atomic_store(&board->page->is_closed, 1);
+        if (is_exporter(board)) {
+            atomic_store(&board->page->is_closed, 1);
+        }
         munmap(board->page, sizeof(*board->page));
     }
     if (board->address.fd >= 0) {
@@ -137,7 +145,9 @@ int board_publish(struct board *board, const struct board_entry *entry, struct b
 
 void board_withdraw(struct board *board, struct board_key key)
 {
-    atomic_store(&board->page->slots[key.slot].generation, 0);
+    if (is_exporter(board)) {
+        atomic_store(&board->page->slots[key.slot].generation, 0);
+    }
 }
 
 /* Maps the file behind the exporter's descriptor, if it is a board. */

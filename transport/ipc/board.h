@@ -45,6 +45,7 @@ struct board_key {
 /* The own board.  Results are enum baton_tp_result. */
 struct board;
 int board_create(struct board **out);
+/* In a forked child this and board_withdraw() change nothing for peers. */
 void board_destroy(struct board *board);
 struct board_address board_address(const struct board *board);
 /* INTERNAL: no slot is free. */
