@@ -132,8 +132,11 @@ static bool are_bad_goals(struct agent *agent, const struct agent_goals *goals, 
         }
     }
     for (uint32_t i = 0; i < goals->follows_count; i++) {
-        if (!version_is_valid(&goals->follows[i])) {
-            text_print(why, why_bytes, "follows: a digest is not 32 hexadecimal digits");
+        if (goals->follows[i].version.seq == 0 || !version_is_valid(&goals->follows[i])) {
+            text_print(why, why_bytes,
+                       "follows: no seq, a digest is not 32 hexadecimal digits, or there are more "
+                       "than %d holders",
+                       BATON_HOLDERS_MAX);
             return true;
         }
     }

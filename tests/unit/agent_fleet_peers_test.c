@@ -115,5 +115,7 @@ Test(fleet_peers, bad_hints_are_refused)
     uint32_t nacks = follower->nacks;
     world_event(follower, (struct agent_event){ .kind = AGENT_EVENT_GOALS, .goals = &goals });
     cr_assert_eq(follower->nacks, nacks + 1);
+    tell_holders(follower, 0, BATON_HOLDERS_MAX + 1);
+    cr_assert_eq(follower->nacks, nacks + 2, "a goal without seq is not looked through");
     fleet_destroy(fleet);
 }
