@@ -30,11 +30,14 @@ static bool is_address(const char *host)
 static bool names_this_server(const char *header, bool is_local)
 {
     char host[HOST_BYTES];
+    char address[HOST_BYTES + sizeof("[]:0")];
     if (!read_host(header, host)) {
         return false;
     }
+    /* Not the header itself: "unix:80" is a host and its port here, and a socket there. */
+    (void)snprintf(address, sizeof(address), "[%s]:0", host);
     return strcmp(host, "localhost") == 0 ||
-           (is_local ? rpc_address_is_local(header) : is_address(host));
+           (is_address(host) && (!is_local || rpc_address_is_local(address)));
 }
 
 struct baton_status bridge_check_origin(const char *host, const char *origin, bool is_local)

@@ -43,12 +43,16 @@ Test(dashboard, other_names_and_other_pages_are_refused)
     cr_assert(is_let_in("localhost:9480", "http://localhost:9480", true));
     cr_assert(is_let_in("[::1]:9480", "http://[::1]:9480", true));
     cr_assert(is_let_in("10.0.0.1:9480", "http://10.0.0.1:9480", false));
+    cr_assert(is_let_in("127.0.0.1", "http://127.0.0.1", true), "at port 80 none is sent");
+    cr_assert(is_let_in("[::1]", NULL, true));
     cr_assert_not(is_let_in("10.0.0.1:9480", NULL, true),
                   "another machine's, and it is not reached");
     cr_assert_not(is_let_in(NULL, NULL, true));
     cr_assert_not(is_let_in("", NULL, true));
     cr_assert_not(is_let_in("localhost.evil.example:9480", NULL, true));
     cr_assert_not(is_let_in("evil.example", NULL, false));
+    cr_assert_not(is_let_in("unix:9480", NULL, true), "a name, not a socket");
+    cr_assert_not(is_let_in("unix:9480", "http://unix:9480", false));
     cr_assert_not(is_let_in("localhost:9480", "http://localhost:1", true), "another port");
     cr_assert_not(is_let_in("localhost:9480", "https://localhost:9480", true));
     cr_assert_not(is_let_in("localhost:9480", "null", true));
