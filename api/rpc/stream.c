@@ -136,7 +136,7 @@ static ProtobufCMessage *decode(struct rpc_stream *stream, grpc_byte_buffer *buf
     grpc_byte_buffer_destroy(buffer);
     if (!baton_ok(&st)) {
         pthread_mutex_lock(&stream->mutex);
-        stream->failure = baton_status_in(st, "a message of %s", stream->client->options.target);
+        stream->failure = baton_status_in(st, "a message of %s", stream->call.address);
         pthread_mutex_unlock(&stream->mutex);
         rpc_stream_cancel(stream);
     }
