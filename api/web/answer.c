@@ -200,5 +200,8 @@ void web_tick(struct web_request *request)
     if (is_due) {
         struct baton_bytes piece = { (const uint8_t *)alive, strlen(alive) };
         (void)web_stream_push(request, piece);
+        pthread_mutex_lock(&request->mutex);
+        request->was_quiet = true; /* Nothing was said by that. */
+        pthread_mutex_unlock(&request->mutex);
     }
 }

@@ -41,7 +41,6 @@ struct web_request {
     const char *path;
     uint8_t *body;
     size_t body_bytes;
-    bool is_too_large;
     bool was_handled;
     char peer[WEB_PEER_BYTES];
 
