@@ -194,6 +194,15 @@ static void count_swaps(struct fleet_stats *stats, const struct controller *core
     }
 }
 
+/* What ends from now on, until it leads again, is its leader's to count. */
+static void forget(struct fleet_stats *stats)
+{
+    memset(&stats->next, 0, sizeof(stats->next));
+    stats->has_cursor = true;
+    stats->cursor_wall_ns = baton_clock_wall_ns();
+    stats->cursor_uid[0] = '\0';
+}
+
 void fleet_stats_run(struct fleet_stats *stats, const struct controller *core, uint64_t now_ns)
 {
     if (now_ns < stats->due_ns) {
@@ -204,7 +213,7 @@ void fleet_stats_run(struct fleet_stats *stats, const struct controller *core, u
         look_at_fleet(core, &stats->next);
         count_swaps(stats, core);
     } else {
-        memset(&stats->next, 0, sizeof(stats->next));
+        forget(stats);
     }
     if (pthread_mutex_trylock(&stats->mutex) == 0) {
         memcpy(&stats->shown, &stats->next, sizeof(stats->shown));

@@ -2,7 +2,7 @@
  *
  * The loop looks through the core every few seconds and leaves numbers, by model and by things of which there are few; the page
  * shows the last ones, so that whoever asks for it never waits for the loop, nor the loop for them.  Without a core (it does not
- * lead) there are none.  Swaps are counted from when this process first saw the core.
+ * lead) there are none, or 0.  Swaps are counted that end while it has one: not those of before, nor another leader's.
  *
  * To add a number: a member, its count, a family in fleet_stats_collect(), a row in deploy/docs/metrics.md.
  *

@@ -13,3 +13,6 @@ baton_test(store_archive_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/store_archive_te
 baton_test(store_audit_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/store_audit_test.c LIBS controller_store)
 baton_test(store_etcd_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/store_etcd_test.c LIBS controller_store)
 include(${CMAKE_CURRENT_LIST_DIR}/../conformance/store.cmake)
+baton_test(controller_fleet_stats_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/controller_fleet_stats_test.c ${controller_world}
+  LIBS controller_shell)
