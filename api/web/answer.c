@@ -147,6 +147,13 @@ bool web_stream_begin(struct web_request *request, const struct web_answer *head
 
 static void add_piece(struct web_request *request, struct baton_bytes piece)
 {
+    /* Only where that makes much room, so that no byte is moved often. */
+    if (request->queued + piece.size > request->room && request->taken >= request->room / 2 &&
+        request->taken > 0) {
+        request->queued -= request->taken;
+        memmove(request->queue, request->queue + request->taken, request->queued);
+        request->taken = 0;
+    }
     if (request->queued + piece.size > request->room) {
         request->room = 2 * (request->queued + piece.size);
         request->queue = realloc(request->queue, request->room);

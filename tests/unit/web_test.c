@@ -5,11 +5,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "api/web/web.h"
+#include "api/web/web_server.h"
 
 enum { ANSWER_BYTES = 1 << 16 };
 
@@ -243,6 +244,25 @@ Test(web, what_waits_in_a_stream_is_bounded)
     web_request_unref(request);
     close(fd);
     web_destroy(fixture.server);
+}
+
+/* Only what waits is kept, also of a stream whose caller takes as much as comes and so never all. */
+Test(web, what_was_taken_is_not_kept)
+{
+    static const uint8_t piece[100];
+    struct web_server server = { .options.stream_bytes_max = 1000 };
+    struct web_request request = { .server = &server,
+                                   .connection = (struct MHD_Connection *)&server };
+    pthread_mutex_init(&request.mutex, NULL);
+    cr_assert(web_stream_push(&request, (struct baton_bytes){ piece, sizeof(piece) }));
+    for (int i = 0; i < 1000; i++) {
+        cr_assert(web_stream_push(&request, (struct baton_bytes){ piece, sizeof(piece) }));
+        request.taken += sizeof(piece); /* As its reader does. */
+    }
+    cr_assert_eq(request.queued - request.taken, sizeof(piece));
+    cr_assert_leq(request.room, 6 * 1000, "%zu", request.room);
+    pthread_mutex_destroy(&request.mutex);
+    free(request.queue);
 }
 
 Test(web, it_ends_whatever_stands_still)
