@@ -155,10 +155,11 @@ static void look_at_fleet(const struct controller *core, struct numbers *out)
             look_at_group(core, view_group_at(core, first + k), model);
         }
     }
-    out->agents = view_agents_count(core);
-    for (uint32_t i = 0; i < out->agents; i++) {
+    for (uint32_t i = 0; i < view_agents_count(core); i++) {
+        const struct agent_record *agent = view_agent_at(core, i);
         struct agent_status status;
-        view_agent_status(core, view_agent_at(core, i), &status);
+        view_agent_status(core, agent, &status);
+        out->agents += !agent->retired; /* Those are silent for ever. */
         out->agents_connected += status.connected;
     }
 }
@@ -392,7 +393,8 @@ void fleet_stats_collect(struct metrics_page *page, void *context)
     const struct numbers *numbers = &stats->shown;
     show_groups(numbers, page);
     show_gauges(numbers, page);
-    show_one(page, "baton_controller_agents", "Agents that are known.", numbers->agents);
+    show_one(page, "baton_controller_agents", "Agents that are known and not retired.",
+             numbers->agents);
     show_one(page, "baton_controller_agents_connected", "Of them: with a session.",
              numbers->agents_connected);
     show_one(page, "baton_controller_store_went_back",
