@@ -89,7 +89,9 @@ async function testHeat() {
   const canvas = document.createElement("canvas");
   parent.append(canvas);
   const said = [];
-  const map = new HeatMap(canvas, { select: (one) => said.push(one.meta.name), focus: (text) => said.push(text) });
+  const [media, shown] = [new EventTarget(), new AbortController()];
+  globalThis.matchMedia = () => media;
+  const map = new HeatMap(canvas, { select: (one) => said.push(one.meta.name), focus: (text) => said.push(text), signal: shown.signal });
   const many = Array.from({ length: 10000 }, (_, at) => ({ meta: { name: `g${at}` }, state: "GROUP_STATE_SERVING", lagPublishes: String(at % 5) }));
   for (let change = 0; change < 100; change += 1) map.set(many); // A hundred changes, one frame.
   await new Promise((done) => setTimeout(done, 20));
@@ -99,6 +101,12 @@ async function testHeat() {
   canvas.fire("keydown", { key: "ArrowRight" });
   canvas.fire("keydown", { key: "Enter" });
   assert.deepEqual(said, ["g1: SERVING, serves –, 1 behind", "g1"]);
+  await new Promise((done) => setTimeout(done, 20));
+  const isAsked = () => (media.dispatchEvent(new Event("change")), map.isDue);
+  assert.ok(isAsked());
+  await new Promise((done) => setTimeout(done, 20));
+  shown.abort(); // Another page is shown: nothing keeps this map.
+  assert.ok(!isAsked());
 }
 
 async function testRows() {

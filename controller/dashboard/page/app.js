@@ -36,14 +36,14 @@ async function route() {
   shown.abort();
   shown = new AbortController();
   const { signal } = shown;
-  const [page, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const [page, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
   for (const link of document.querySelectorAll("nav a")) {
     if (link.getAttribute("href") === `#/${page}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   say("");
   try {
-    await (PAGES[page] || PAGES[""])(rest, signal);
+    await (PAGES[page] || PAGES[""])(rest.map(decodeURIComponent), signal);
   } catch (error) {
     if (signal.aborted) return;
     main.replaceChildren(element("h1", {}, "That did not work"), element("p", {}, explain(error)));

@@ -133,7 +133,7 @@ export class FleetPage {
       element("div", { class: "heat" }, canvas), this.said, element("label", { for: "filter" }, "Only groups with "), this.filter, this.long.root,
     );
     const select = (group) => (location.hash = `#/group/${encodeURIComponent(group.meta.name)}`);
-    this.heat = new HeatMap(canvas, { select, focus: (text) => (this.said.textContent = text) });
+    this.heat = new HeatMap(canvas, { select, focus: (text) => (this.said.textContent = text), signal: tools.signal });
   }
 
   start() {

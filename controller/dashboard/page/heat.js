@@ -33,7 +33,7 @@ export function move(index, key, columns, count) {
 }
 
 export class HeatMap {
-  // 'on': {select(group), focus(text)}.
+  // 'on': {select(group), focus(text), signal}; when the signal ends nothing outside the page's elements knows of the map.
   constructor(canvas, on) {
     Object.assign(this, { canvas, on, groups: [], cursor: 0, isDue: false });
     canvas.addEventListener("click", (event) => this.click(event));
@@ -42,7 +42,7 @@ export class HeatMap {
     canvas.addEventListener("focus", () => this.show());
     canvas.addEventListener("blur", () => this.schedule());
     new ResizeObserver(() => this.schedule()).observe(canvas.parentElement);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.schedule());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.schedule(), { signal: on.signal });
   }
 
   set(groups) {
