@@ -269,6 +269,24 @@ class Torch(Recorded):
         self.assertTrue(entries["embed"].startswith("BF16 [2,2] 8 "))
         self.assertTrue(entries["count"].startswith("I64 "))
 
+    def test_an_iterator_may_free_or_fill_again_what_it_gave(self):
+        """Each is another tensor, though it lies where one before was; only the same one under two names is left out."""
+        buffer, weight = torch.zeros(3), torch.ones(2)
+
+        def passing():
+            for i in range(32):
+                yield f"fresh{i}", torch.full((64, 64), float(i))
+            for i in range(4):
+                yield f"filled{i}", buffer.fill_(i)
+            yield from (("embed", weight), ("lm_head", weight.detach()))
+
+        self.publisher.publish(passing())
+        entries, _ = self.recorded()
+        self.assertEqual({*(f"fresh{i}" for i in range(32)), *(f"filled{i}" for i in range(4)), "embed"}, set(entries))
+        for i in range(4):
+            self.assertEqual(f"F32 [3] 12 {crc32c(floats(i, i, i).tobytes())}", entries[f"filled{i}"])
+        self.assertEqual(len(entries), len({entries[name] for name in entries}))
+
     def test_refusals(self):
         with self.assertRaisesRegex(baton.InvalidArgument, "'x': device meta"):
             self.publisher.publish({"x": torch.empty(2, device="meta")})

@@ -117,6 +117,10 @@ class Prepared:
         else:
             raise _refuse(name, f"a {type(value).__name__} is no tensor of torch or numpy, and no memoryview")
 
+    def is_fetched(self):
+        """Whether its memory is a copy that is only begun."""
+        return self._fetch is not None
+
     def ready(self):
         """Itself, with its memory."""
         if self._fetch is not None:
@@ -169,15 +173,21 @@ class Prepared:
 
 
 def prepared(pairs, cast=None):
-    """Names and tensors as Prepared, in order: each is begun while the caller has the one before."""
-    before = None
+    """Names and tensors as Prepared, in order: one of a GPU is fetched while the caller has the one before.
+
+    The next pair is asked for when nothing reads this one's memory any more: a source may use a buffer again."""
+    fetched = None
     for name, value in pairs:
         begun = Prepared(name, value, cast)
-        if before is not None:
-            yield before.ready()
-        before = begun
-    if before is not None:
-        yield before.ready()
+        if fetched is not None:
+            yield fetched
+        fetched = None
+        if begun.is_fetched():
+            fetched = begun.ready()
+        else:
+            yield begun
+    if fetched is not None:
+        yield fetched
 
 
 def bytes_of(value, cast=None):
@@ -200,8 +210,13 @@ def _has_memory(value):
 
 
 def memory_of(value):
-    """What is equal for tensors that are the same memory; None where there is none, or it cannot be told."""
+    """What is equal for tensors that are the same memory with the same content; None where there is none, or it cannot be told.
+
+    It knows its storage by a weak reference: a tensor that came to lie where another was freed is another one."""
     local = value.to_local() if is_sharded(value) else value
     if not _has_memory(local):
         return None
-    return str(local.device), local.data_ptr(), tuple(value.shape), local.stride(), str(local.dtype)
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    changes = None if local.is_inference() else local._version  # Of a buffer that was filled anew the tensor before is not this one.
+    return StorageWeakRef(local.untyped_storage()), local.data_ptr(), tuple(value.shape), local.stride(), str(local.dtype), changes

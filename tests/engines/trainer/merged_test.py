@@ -8,6 +8,7 @@ import peft
 import torch
 
 import baton
+from baton import _entries, _tensors
 
 
 class Model(torch.nn.Module):
@@ -51,6 +52,14 @@ class Merged(unittest.TestCase):
         wanted = copy.deepcopy(model).merge_and_unload().state_dict()["up.weight"]
         model.merge_adapter()
         torch.testing.assert_close(dict(baton.merged(model))["up.weight"], wanted)
+
+    def test_all_of_them_are_published(self):
+        """Each is made anew and freed, the next one where it lay: none is taken for one before, as tied weights are."""
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(16)])
+        model = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=[str(i) for i in range(16)], init_lora_weights=False))
+        passing = _tensors.prepared(_entries.whole(_entries.untied(_entries.entries(baton.merged(model)))), torch.bfloat16)
+        self.assertEqual([f"{i}.weight" for i in range(16)], [tensor.name for tensor in passing])
 
     def test_refusals(self):
         with self.assertRaisesRegex(baton.InvalidArgument, "up' has a DoRA"):
