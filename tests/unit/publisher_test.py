@@ -5,6 +5,7 @@ usage: publisher_test.py RECORDER LIBBATON_SO PYTHON_PACKAGES [unittest argument
 """
 
 import ctypes
+import json
 import os
 import pathlib
 import signal
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 RECORDER, LIBRARY, PACKAGES = sys.argv[1:4]
@@ -311,6 +313,71 @@ class Torch(Recorded):
             baton.Snapshot({"x": floats(1)})
         with self.assertRaisesRegex(ValueError, "placement"):
             baton.Snapshot({}, placement="disk")
+
+
+RANK = """
+import json, sys, time
+import torch, torch.distributed as dist
+import baton
+rank, agent, folder, timeout = int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4])
+dist.init_process_group("gloo", init_method=f"file://{folder}/ranks", rank=rank, world_size=2)
+
+class Odd(Exception):
+    def __init__(self, one, two):
+        super().__init__(one + two)
+
+class Broken(list):
+    def __iter__(self):
+        yield "a", torch.ones(1)
+        if rank == 1:
+            raise Odd("it", " broke")
+
+part = torch.ones(2, 3) if rank == 0 else torch.ones(0, 3)
+publisher = baton.Publisher("m", agent=agent, ranks="all", rank_timeout=timeout)
+for given, options in (
+    (Broken(), {}),
+    ([("a", torch.ones(1))], {"files": f"{folder}/none-at-{rank}"}),
+    ([("a", torch.eye(2).to_sparse() if rank == 1 else torch.ones(2, 2))], {}),
+    ([("part", part, baton.Shard(0, rank, 2))], {}),
+):
+    if given and given[-1][0] == "part":
+        sys.stdin.readline()
+    try:
+        said = publisher.publish(given, **options).seq
+    except baton.BatonError as error:
+        said = error.message
+    print(json.dumps(said), flush=True)
+"""
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class Ranks(Recorded):
+    """Two ranks and one agent: nobody is left waiting, whatever goes wrong at whom, and however long the agent takes."""
+
+    TIMEOUT = 20
+
+    def test_two_ranks(self):
+        env = {**os.environ, "PYTHONPATH": PACKAGES, "OMP_NUM_THREADS": "1"}
+        argv = [sys.executable, "-W", "ignore", "-c", RANK]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        words = [self.address, self.folder.name, str(self.TIMEOUT)]
+        ranks = [subprocess.Popen([*argv, str(rank), *words], env=env, **pipes) for rank in range(2)]
+        for rank in ranks:
+            self.addCleanup(rank.communicate)
+            self.addCleanup(rank.kill)
+        refused = [json.loads(ranks[0].stdout.readline()) for _ in range(3)]
+        self.say("block")  # The last one is with the agent for longer than a rank waits for another.
+        for rank in ranks:
+            rank.stdin.write("go on\n")
+            rank.stdin.flush()
+        self.assertEqual("rank 1: it broke", refused[0])
+        self.assertRegex(refused[1], "^rank 0: .*none-at-0")
+        self.assertRegex(refused[2], "^rank 1: tensor 'a': .*sparse")
+        time.sleep(self.TIMEOUT + 5)
+        self.say("free")
+        self.assertEqual(7, json.loads(ranks[0].stdout.readline()))
+        self.assertEqual([*refused, 7], [json.loads(line) for line in ranks[1].communicate(timeout=300)[0].splitlines()])
+        self.assertTrue(self.recorded()[0]["part"].startswith("F32 [2,3] 24 "))
 
 
 class Placement(unittest.TestCase):

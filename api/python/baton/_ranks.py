@@ -6,7 +6,9 @@ time, so that the first rank holds one whole tensor at most.  Nobody waits for l
 
 import dataclasses
 import datetime
+import pickle
 import sys
+import time
 
 from . import _entries, _libbaton, _tensors
 
@@ -25,6 +27,19 @@ class Piece:
     tied: bool
 
 
+# A rank that waits for the first one's version hears from it this often within the group's timeout.
+_TURNS = 3
+
+
+def portable(error):
+    """What of an exception can be told to other ranks; itself where it can travel."""
+    try:
+        pickle.loads(pickle.dumps(error))
+        return error
+    except Exception:  # pylint: disable=broad-except
+        return _libbaton.exception(13, "INTERNAL", "", f"{type(error).__name__}: {error}")
+
+
 class _Job:
     """This rank among the others."""
 
@@ -32,7 +47,7 @@ class _Job:
 
     def __init__(self, torch, timeout):
         self.torch, self.dist = torch, torch.distributed
-        self.rank, self.size = self.dist.get_rank(), self.dist.get_world_size()
+        self.rank, self.size, self.turn = self.dist.get_rank(), self.dist.get_world_size(), timeout / _TURNS
         limit = datetime.timedelta(seconds=timeout)
         key = (id(self.dist.group.WORLD), timeout)
         try:
@@ -56,18 +71,19 @@ class _Job:
         self.dist.broadcast_object_list(said, src=0, group=self.group)
         return said[0]
 
-    def plan(self, given, cast):
-        """What all ranks have; what is wrong at any of them is raised at all."""
-        pieces, values, error = [], {}, None
+    def plan(self, given, prepare):
+        """(plan, what prepare() gives here); what is wrong at any rank is raised at all.  The first of what prepare() gives is the cast, or None."""
+        pieces, values, prepared, refusal = [], {}, None, None
         try:
-            pieces, values = _pieces(given, cast)
+            prepared = prepare()
+            pieces, values = _pieces(given, prepared[0])
         except Exception as failure:  # pylint: disable=broad-except
-            error = failure
-        said = self.all_say((pieces, error))
-        for rank, (_, failure) in enumerate(said):
-            if failure is not None:
-                raise _entries.refusal(f"rank {rank}: {getattr(failure, 'message', failure)}", getattr(failure, "hint", ""))
-        return Plan(self, [pieces for pieces, _ in said], values, cast)
+            refusal = _entries.refusal(f"rank {self.rank}: {getattr(failure, 'message', failure)}", getattr(failure, "hint", ""))
+        said = self.all_say((pieces, refusal))
+        for _, refused in said:
+            if refused is not None:
+                raise refused
+        return Plan(self, [pieces for pieces, _ in said], values, prepared[0]), prepared
 
 
 def job(timeout):
@@ -84,6 +100,7 @@ def _pieces(given, cast):
         if not _tensors.is_torch(value):
             raise _entries.refusal(f"tensor '{name}': a {type(value).__name__}; a job of several ranks publishes tensors of torch")
         sharded = _tensors.is_sharded(value)
+        _tensors.check_dense(name, value.to_local() if sharded else value)
         if sharded and shard is not None:
             raise _entries.refusal(f"tensor '{name}': a DTensor says itself which part it is; give no placement")
         kind = DTENSOR if sharded else SHARD if shard is not None else WHOLE
@@ -184,7 +201,7 @@ class Plan:
         needed = job_.rank in step.held and (step.kind == DTENSOR or job_.rank in sends)
         mine = self._mine(step) if needed else None
         if job_.rank != 0:
-            if job_.rank in sends:
+            if job_.rank in sends and mine.numel() > 0:
                 job_.dist.send(mine.reshape(-1).view(job_.torch.uint8), dst=0, group=job_.group)
             return None
         parts = [mine if rank == 0 else self._receive(rank, piece) for rank, piece in senders]
@@ -194,7 +211,8 @@ class Plan:
         torch = self._job.torch
         dtype = getattr(torch, piece.dtype)
         raw = torch.empty(_product(piece.shape) * dtype.itemsize, dtype=torch.uint8)
-        self._job.dist.recv(raw, src=rank, group=self._job.group)
+        if raw.numel() > 0:
+            self._job.dist.recv(raw, src=rank, group=self._job.group)
         return raw.view(dtype).reshape(piece.shape)
 
 
@@ -214,18 +232,23 @@ class Together:
 
     def result(self, timeout=None):
         """Waits for the version, at all ranks."""
-        if self._version is not None:
-            return self._version
-        version, error = None, None
-        try:
-            if self._pending is not None:
-                version = self._pending.result(timeout)
-        except Exception as failure:  # pylint: disable=broad-except
-            error = failure
-        self._version, error = self._job.tell((version, error))
-        if error is not None:
-            raise error
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._version is None:
+            self._version, error, again = self._job.tell(self._turn(deadline))
+            if error is not None and not again:
+                raise error
         return self._version
+
+    def _turn(self, deadline):
+        """(version, error, whether there is time left): no rank waits for longer than its group's timeout without a word."""
+        if self._pending is None:
+            return None
+        deadline = self._pending.deadline if deadline is None else deadline
+        try:
+            return self._pending.result(min(self._job.turn, deadline - time.monotonic())), None, False
+        except Exception as failure:  # pylint: disable=broad-except
+            again = isinstance(failure, _libbaton.DeadlineExceeded) and time.monotonic() < deadline
+            return None, portable(failure), again
 
     def wait(self, timeout=None):
         """The same as result()."""

@@ -123,9 +123,14 @@ class Pending:
         """Publishing again with it gives the same version."""
         return self._said.request_id
 
+    @property
+    def deadline(self):
+        """Of the whole publish, by time.monotonic()."""
+        return self._started + self._said.timeout
+
     def result(self, timeout=None):
         """Waits for the version.  DeadlineExceeded after ``timeout`` seconds: ask again."""
-        deadline = self._started + self._said.timeout if timeout is None else time.monotonic() + timeout
+        deadline = self.deadline if timeout is None else time.monotonic() + timeout
         while self._version is None:
             if self._handle is None:
                 raise ValueError("the publish was closed")
@@ -216,12 +221,12 @@ class Publisher:
 
         Returns a Version; with ``wait=False`` a Pending, as soon as every tensor was copied: the weights may change from there on.
         """
-        said, cast, contents = self._facts(facts), _cast(dtype), _files(files)
-        if references is not None:
-            contents[REFERENCES_FILE] = json.dumps({"references": list(references)}).encode()
         job = _ranks.job(self.rank_timeout) if self.ranks == "all" else None
+        prepare = lambda: (_cast(dtype), self._facts(facts), _contents(files, references) if job is None or job.rank == 0 else {})
         if job is not None:
-            return self._publish_together(job, job.plan(weights, cast), said, contents, wait)
+            plan, (_, said, contents) = job.plan(weights, prepare)
+            return self._publish_together(job, plan, said, contents, wait)
+        cast, said, contents = prepare()
         bytes_expected = _entries.bytes_of(weights, cast)
         if not _entries.is_repeatable(weights):
             said = dataclasses.replace(said, attempts=1)
@@ -243,7 +248,7 @@ class Publisher:
                     pending = self._start(self._connect(), "baton_publish_begin", said, plan.bytes)
                     _finish(pending, False, lambda: _hand_over(pending, tensors, None, contents))
             except Exception as failure:  # pylint: disable=broad-except
-                error, again = failure, isinstance(failure, _libbaton.Unavailable) and said.attempts > 1
+                error, again = _ranks.portable(failure), isinstance(failure, _libbaton.Unavailable) and said.attempts > 1
             for _ in tensors:
                 pass  # Also after a failure: the others are sending, or have nobody else to tell them.
             error, again = job.tell((error, again))
@@ -382,6 +387,14 @@ def _is_version_file(path):
         and name != "model.safetensors.index.json"
         and path.stat().st_size <= _FILE_BYTES_MAX
     )
+
+
+def _contents(files, references):
+    """_files(), and what engines should answer."""
+    found = _files(files)
+    if references is not None:
+        found[REFERENCES_FILE] = json.dumps({"references": list(references)}).encode()
+    return found
 
 
 def _files(files):

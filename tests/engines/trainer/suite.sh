@@ -10,5 +10,5 @@ export BATON_BUILD=${BATON_BUILD:-$tree/build}
 export BATON_LIB=${BATON_LIB:-$BATON_BUILD/api/client/libbaton.so}
 export PYTHONPATH=$here:$tree/api/python:$packages
 export PYTHONPYCACHEPREFIX=$packages/pycache TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1
-[ $# -gt 0 ] || set -- ranks_test merged_test factory_test loop_test loop_vllm_test readme_test
+[ $# -gt 0 ] || set -- tensors_test ranks_test merged_test factory_test loop_test loop_vllm_test readme_test
 exec "$python" -W ignore "$tree/tests/e2e/runner.py" "$@"

@@ -61,7 +61,7 @@ class BatonTrainer(TrainerWeightTransferEngine[BatonTrainerInitInfo]):
             if self.is_sender:
                 version = self._publisher.publish(passing, files=self.info.files, dtype=self.info.dtype, **facts)
         except Exception as failure:  # pylint: disable=broad-except
-            error = failure
+            error = _ranks.portable(failure)
         for _ in passing:
             pass  # Also after a failure: what is put together by all ranks needs all of them.
         if job is not None:
