@@ -27,5 +27,8 @@ if(TARGET baton_client)
     add_test(NAME publisher_py COMMAND ${BATON_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/publisher_test.py
       $<TARGET_FILE:local_recorder_main> $<TARGET_FILE:baton_shared> ${CMAKE_SOURCE_DIR}/api/python)
     set_tests_properties(publisher_py PROPERTIES LABELS unit TIMEOUT 120)
+    add_test(NAME rollout_py COMMAND ${BATON_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/rollout_test.py
+      ${CMAKE_SOURCE_DIR}/api/python)
+    set_tests_properties(rollout_py PROPERTIES LABELS unit TIMEOUT 240)
   endif()
 endif()

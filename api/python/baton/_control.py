@@ -151,11 +151,12 @@ class Control:
 
     def call(self, name, timeout, **fields):
         """One call of Admission; asks the next address where one is away or does not lead."""
-        deadline = time.monotonic() + timeout
-        for server in list(self._servers):
+        deadline, servers = time.monotonic() + timeout, self._servers
+        for at, server in enumerate(servers):
+            share = (deadline - time.monotonic()) / (len(servers) - at)  # One that hangs leaves time for those after it.
             try:
-                answer = server.call(name, fields, max(0.001, deadline - time.monotonic()))
-            except _libbaton.Unavailable as error:
+                answer = server.call(name, fields, max(0.001, share))
+            except (_libbaton.Unavailable, _libbaton.DeadlineExceeded) as error:
                 last = error
                 continue
             self._prefer(server)
@@ -164,9 +165,8 @@ class Control:
 
     def _prefer(self, server):
         with self._lock:
-            if self._servers[0] is not server:
-                self._servers.remove(server)
-                self._servers.insert(0, server)
+            # Never changed in place: calls of other threads go through the list.
+            self._servers = [server, *(other for other in self._servers if other is not server)]
 
     def close(self):
         """Ends all connections."""

@@ -86,6 +86,8 @@ class Pool:
             try:
                 return self._exchange(key, kept, (where.path + path, body, headers), deadline, flight)
             except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+                if flight.cancelled.is_set():
+                    raise  # It was cut by its caller; the others are whole.
                 continue  # It was shut while it lay there, or its engine has restarted: a fresh one tells.
         return self._exchange(key, _connect(where, _left(deadline)), (where.path + path, body, headers), deadline, flight)
 

@@ -37,7 +37,8 @@ _FAULTS = (
 )  # fmt: skip
 # What a guard, a full queue or a proxy says of the moment, not of the request.
 _LATER = {408, 409, 429, 500, 502, 503, 504}
-_ANSWERS_FAILED_MAX = 5  # Engines that answer 500: it may be the request.
+_ANSWERS_FAILED_MAX = 5  # Engines that answer 500, or what is no answer: it may be the request.
+_TELLERS = 16  # Threads for short calls to the controller.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,6 +170,8 @@ class _Work:
     """One answer as it grows over one or several engines."""
 
     def __init__(self, prompt, max_tokens, sampling):
+        if sampling.get("stream") or sampling.get("n", 1) != 1:
+            raise ValueError("a prompt has one whole answer: neither stream nor n")
         self.prompt, self.max_tokens, self.sampling = prompt, max_tokens, sampling
         self.given = None if isinstance(prompt, str) else [int(token) for token in prompt]
         self.text, self.tokens, self.logprobs, self.spans, self.groups = "", [], [], [], []
@@ -182,10 +185,10 @@ class _Work:
 
     def take(self, endpoint, headers, choice):
         """Adds an engine's answer; True if it is whole."""
-        tokens = choice.get("token_ids") or []
+        tokens = [int(token) for token in choice.get("token_ids") or []]
         aborted = choice.get("finish_reason") == "abort"
         if self.given is None and choice.get("prompt_token_ids"):
-            self.given = choice["prompt_token_ids"]
+            self.given = [int(token) for token in choice["prompt_token_ids"]]
         if aborted and self.given is None:
             return False  # The text may be cut within a token: it is asked anew from the start.
         self.finish = choice.get("finish_reason")
@@ -198,10 +201,12 @@ class _Work:
 
     def _add(self, endpoint, headers, choice, tokens):
         version = int(headers.get("x-baton-version") or endpoint.version)
-        self.mixed = self.mixed or int(headers.get("x-baton-version-end") or version) != version
+        mixed = int(headers.get("x-baton-version-end") or version) != version
+        logprobs = [*((choice.get("logprobs") or {}).get("token_logprobs") or [])]
         self.text += choice.get("text") or ""
+        self.mixed = self.mixed or mixed
         self.tokens += tokens
-        self.logprobs += (choice.get("logprobs") or {}).get("token_logprobs") or []
+        self.logprobs += logprobs
         if not tokens:
             return
         self.groups.append(endpoint.group)
@@ -355,6 +360,7 @@ class Rollout:
         refused, fresh = set(), False
         while True:
             patience.check()
+            before = len(work.tokens)
             try:
                 endpoints = session.resolve() if session else self._usable(want, fresh)
             except (_libbaton.FailedPrecondition, _libbaton.Unavailable, _libbaton.DeadlineExceeded, _libbaton.ResourceExhausted) as error:
@@ -367,7 +373,7 @@ class Rollout:
             if outcome is True:
                 return work.answer()
             if outcome is None or outcome is False:  # All have refused; or it was given back in the middle.
-                patience.calm() if outcome is False and work.tokens else patience.pause(self._nobody(refused))
+                patience.calm() if len(work.tokens) > before else patience.pause(self._nobody(refused))
                 refused, fresh = set(), True
                 continue
             refused.add(picked[1])
@@ -390,14 +396,15 @@ class Rollout:
                 raise _libbaton.exception(4, "DEADLINE_EXCEEDED", "TIMEOUT", f"{endpoint.group} at {url}: no whole answer in time") from error
             return f"{type(error).__name__}: {error}"
         if status == 200:
-            return work.take(endpoint, said, answer["choices"][0])
+            with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):  # Else it is no answer of /v1/completions.
+                return work.take(endpoint, said, answer["choices"][0])
         return self._refusal(endpoint, url, work, status, raw)
 
     def _refusal(self, endpoint, url, work, status, raw):
         text = f"{endpoint.group} at {url}: HTTP {status}: {raw[:300].decode('utf-8', 'replace')}"
-        work.failures += status == 500
-        if status not in _LATER or work.failures >= _ANSWERS_FAILED_MAX:
-            internal = status >= 500
+        internal = status >= 500 or status == 200
+        work.failures += status in (200, 500)
+        if not (internal or status in _LATER) or work.failures >= _ANSWERS_FAILED_MAX:
             raise _libbaton.exception(13 if internal else 3, "INTERNAL" if internal else "INVALID_ARGUMENT", "ENGINE_REFUSED", text)
         return text
 
@@ -419,12 +426,13 @@ class Slots:
     def __init__(self, rollout, count, partial, holder, timeout):
         self._rollout, self._timeout = rollout, timeout
         self._asked = {"count": count, "partial": partial, "holder": holder}
-        self._ended, self._lock, self._keeper = threading.Event(), threading.Lock(), None
+        self._ended, self._lock, self._keeper, self._flight = threading.Event(), threading.Lock(), None, _http.Flight()
         self.lease, self.granted, self.held, self.lost = None, 0, 0, False
 
     def __enter__(self):
-        patience = _Patience(self._timeout)
+        patience = _Patience(self._timeout, self._flight)
         while self.lease is None:
+            patience.check()
             try:
                 self._take(self._rollout._settled("AcquireSlots", max(0.001, patience.left()), **self._asked))
             except _libbaton.ResourceExhausted as error:
@@ -433,18 +441,26 @@ class Slots:
         self._keeper.start()
         return self
 
+    def give_up(self):
+        """Ends the wait for room, from another thread; one that has it keeps it."""
+        self._flight.cancel()
+
     def _take(self, answer):
         self.lease, self.held, self._until = answer.lease, answer.held, answer.expires_at.seconds
         self.granted = self.granted or answer.granted
 
     def _keep(self):
         while not self._ended.wait(max(0.2, (self._until - time.time()) / 3)):
-            with contextlib.suppress(_libbaton.Unavailable, _libbaton.DeadlineExceeded):
+            with self._lock:  # What is held is said by the later of two answers.
+                if not self.held:
+                    return  # The lease went with the last of them.
                 try:
                     self._take(self._rollout._call("AcquireSlots", lease=self.lease))
                 except (_libbaton.NotFound, _libbaton.FailedPrecondition):
                     self.lost = True  # It was away for longer than the lease lives: the slots have returned.
                     return
+                except _libbaton.BatonError:
+                    continue  # It is away, or has too much to do: again in a moment.
 
     def consume(self, count=1):
         """The trainer took so many of them."""
@@ -456,14 +472,14 @@ class Slots:
 
     def _release(self, **counts):
         with self._lock:
-            if not self.lost:
+            if not self.lost and any(counts.values()):
                 self.held = self._rollout._settled("ReleaseSlots", 60.0, lease=self.lease, **counts).held
 
     def __exit__(self, *_):
         self._ended.set()
         self._keeper.join()
         if self.held and not self.lost:
-            with contextlib.suppress(_libbaton.NotFound, _libbaton.Unavailable):  # They return with the lease, if not now.
+            with contextlib.suppress(_libbaton.BatonError):  # They return with the lease, if not now.
                 self.drop(self.held)
 
 
@@ -501,20 +517,23 @@ class Session:
 
 
 class AsyncRollout:
-    """Rollout for asyncio: the same calls, awaited.  At most ``concurrency`` run at once, each on a thread; a cancelled task ends its request at
-    the engine."""
+    """Rollout for asyncio: the same calls, awaited.  At most ``concurrency`` run at once, each on a thread, and so many wait for slots; a cancelled
+    task ends its request at the engine."""
 
     def __init__(self, model, concurrency=256, **options):
         self.sync = Rollout(model, **options)
-        self._threads = concurrent.futures.ThreadPoolExecutor(concurrency, thread_name_prefix="baton-rollout")
+        # Who waits for room takes no thread from those who give it back, nor do those who wait for an engine.
+        counts = {"generate": concurrency, "wait": concurrency, "tell": _TELLERS}
+        self._threads = {name: concurrent.futures.ThreadPoolExecutor(n, thread_name_prefix=f"baton-{name}") for name, n in counts.items()}
 
-    async def _run(self, function, *arguments, **keywords):
-        return await asyncio.get_running_loop().run_in_executor(self._threads, functools.partial(function, *arguments, **keywords))
+    async def _run(self, threads, function, *arguments, **keywords):
+        call = functools.partial(function, *arguments, **keywords)
+        return await asyncio.get_running_loop().run_in_executor(self._threads[threads], call)
 
     async def _generating(self, want, work, timeout, session=None):
         patience = _Patience(timeout)
         try:
-            return await self._run(self.sync._generate, want, work, patience, session)
+            return await self._run("generate", self.sync._generate, want, work, patience, session)
         except asyncio.CancelledError:
             patience.flight.cancel()
             raise
@@ -526,25 +545,31 @@ class AsyncRollout:
 
     async def endpoints(self, **want):
         """As Rollout.endpoints()."""
-        return await self._run(self.sync.endpoints, **want)
+        return await self._run("generate", self.sync.endpoints, **want)
 
     async def evaluate(self, samples, **options):
         """As Rollout.evaluate()."""
-        return await self._run(self.sync.evaluate, samples, **options)
+        return await self._run("tell", self.sync.evaluate, samples, **options)
 
     async def report(self, samples, stage, **options):
         """As Rollout.report()."""
-        return await self._run(self.sync.report, samples, stage, **options)
+        return await self._run("tell", self.sync.report, samples, stage, **options)
 
     @contextlib.asynccontextmanager
     async def slots(self, count, **options):
         """As Rollout.slots(), for ``async with``; consume() and drop() of what it gives are awaited by ``run``."""
         slots = self.sync.slots(count, **options)
-        await self._run(slots.__enter__)
+        entering = self._threads["wait"].submit(slots.__enter__)
+        try:
+            await asyncio.wrap_future(entering)
+        except asyncio.CancelledError:
+            slots.give_up()  # It may have been granted meanwhile: then nobody else would give it back.
+            entering.add_done_callback(lambda done: done.cancelled() or done.exception() or slots.__exit__())
+            raise
         try:
             yield AsyncSlots(self, slots)
         finally:
-            await self._run(slots.__exit__)
+            await self._run("tell", slots.__exit__)
 
     def session(self, name=None, ttl=None, **want):
         """As Rollout.session(), whose generate() is awaited."""
@@ -552,7 +577,8 @@ class AsyncRollout:
 
     async def close(self):
         """Ends all connections."""
-        self._threads.shutdown(wait=False)
+        for threads in self._threads.values():
+            threads.shutdown(wait=False)
         self.sync.close()
 
     async def __aenter__(self):
@@ -570,11 +596,11 @@ class AsyncSlots:
 
     async def consume(self, count=1):
         """As Slots.consume()."""
-        await self._rollout._run(self.sync.consume, count)
+        await self._rollout._run("tell", self.sync.consume, count)
 
     async def drop(self, count=1):
         """As Slots.drop()."""
-        await self._rollout._run(self.sync.drop, count)
+        await self._rollout._run("tell", self.sync.drop, count)
 
 
 class AsyncSession:
