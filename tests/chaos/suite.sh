@@ -9,15 +9,16 @@ if [ -n "${BATON_FULL:-}" ]; then
   kills=50 mixed=50 cluster=(--runs 50 --seconds 30)
 fi
 
-"${run[@]}" --self-test
+worst=0  # Also of a run that ended before it said a word.
+"${run[@]}" --self-test || worst=1
 # Both rigs wait more than they work: they run beside each other.
 beside=$(mktemp)
 "${run[@]}" --rig cluster "${cluster[@]}" >"$beside" 2>&1 &
 trap 'kill %1 2>/dev/null; rm -f "$beside"' EXIT
 for kind in controller agent rank; do
-  "${run[@]}" --kind "$kind" --runs "$kills"
+  "${run[@]}" --kind "$kind" --runs "$kills" || worst=1
 done
-"${run[@]}" --kind mixed --runs "$mixed"
-wait %1
+"${run[@]}" --kind mixed --runs "$mixed" || worst=1
+wait %1 || worst=1
 cat "$beside"
-exit 0
+exit "$worst"

@@ -241,7 +241,8 @@ class Rollouts(unittest.TestCase):
             self.assertEqual(7, all_but_one.granted, "one was consumed since the publish, the others were given back")
 
     def test_4_a_lease_lives_as_long_as_its_context(self):
-        self.fleet.apply_model(**POLICY | {"slots": {"samplesPerPublish": 4, "ttl": "1s"}})
+        # Long enough that a starved machine renews in time.
+        self.fleet.apply_model(**POLICY | {"slots": {"samplesPerPublish": 4, "ttl": "4s"}})
         returned = lambda: [e for e in self.fleet.events() if e["reason"] == "SlotsReturned"]
         before = len(returned())
         forgotten = self.rollout._call("AcquireSlots", count=1)
