@@ -8,6 +8,9 @@ Written for PEFT's own layers (LoRA: linear, embedding, convolution; modules to 
 from . import _entries
 
 _PREFIX = "base_model.model."
+_WHOLE = "merge_and_unload() a copy and publish that"
+# Of an adapter's configuration: each makes it change what is no weight of a layer that says what it adds.
+_MORE = {"bias": "none", "lora_bias": False, "trainable_token_indices": None, "target_parameters": None}
 
 
 def _plain(name):
@@ -24,7 +27,7 @@ def _merged_weight(name, module):
     base = module.get_base_layer().weight
     adding = [adapter for adapter in _active(module) if adapter in module.lora_A or adapter in module.lora_embedding_A]
     if any((getattr(module, "use_dora", None) or {}).get(adapter) for adapter in adding):
-        raise _entries.refusal(f"'{name}' has a DoRA adapter; what it makes of the weight is no sum", "merge_and_unload() a copy and publish that")
+        raise _entries.refusal(f"'{name}' has a DoRA adapter; what it makes of the weight is no sum", _WHOLE)
     if getattr(module, "disable_adapters", False) or not adding or module.merged:
         return base.detach()
     weight = base.detach().clone()
@@ -33,11 +36,21 @@ def _merged_weight(name, module):
     return weight
 
 
+def _check(model):
+    """Refuses adapters that change more than merged() would give: the rest would stay as it was, unnoticed."""
+    configs = getattr(model, "peft_config", None) or {}
+    for adapter in [name for name in _active(model) if name in configs]:
+        more = [f"{key}={getattr(configs[adapter], key)!r}" for key, plain in _MORE.items() if (getattr(configs[adapter], key, plain) or plain) != plain]
+        if more:
+            raise _entries.refusal(f"adapter '{adapter}' has {', '.join(more)}: it changes more than its layers' weights", _WHOLE)
+
+
 def merged(model):
     """(name, tensor) of each weight that an adapter changes, by the base model's names; one at a time, so that one copy exists at most.
 
-    InvalidArgument for adapters that are not sums (DoRA), or where there are none.
+    InvalidArgument for adapters that are not sums (DoRA), that change biases or single tokens, or where there are none.
     """
+    _check(model)
     found = False
     for name, module in model.named_modules():
         if hasattr(module, "get_delta_weight") and hasattr(module, "get_base_layer"):

@@ -64,6 +64,9 @@ class Merged(unittest.TestCase):
     def test_refusals(self):
         with self.assertRaisesRegex(baton.InvalidArgument, "up' has a DoRA"):
             list(baton.merged(adapted(target_modules=["up"], use_dora=True)))
+        for more in ({"bias": "all"}, {"bias": "lora_only"}, {"lora_bias": True}, {"trainable_token_indices": {"embed": [1]}}):
+            with self.subTest(more), self.assertRaisesRegex(baton.InvalidArgument, f"'default' has {next(iter(more))}=.*merge_and_unload"):
+                list(baton.merged(adapted(target_modules=["up"], **more)))
         with self.assertRaisesRegex(baton.InvalidArgument, "no adapter"):
             list(baton.merged(Model()))
 
