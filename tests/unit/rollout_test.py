@@ -20,12 +20,15 @@ sys.path.insert(0, PACKAGES)
 class Controller:
     """Admission of one model with room for so many samples; it has no gRPC, so that none is needed."""
 
-    room, urls, pause = 1, (), 0.0
+    room, urls, pause, hangs = 1, (), 0.0, False
 
     def __init__(self, *_, **__):
         self.lock, self.held, self.calls = threading.Lock(), {}, []
 
-    def call(self, name, _timeout, **fields):
+    def call(self, name, timeout, **fields):
+        if self.hangs:
+            time.sleep(timeout)
+            raise baton.DeadlineExceeded(4, "DEADLINE_EXCEEDED", "", "no answer", "")
         with self.lock:
             self.calls.append(name)
             answer = getattr(self, name)(**fields)
@@ -191,6 +194,15 @@ class Answers(unittest.TestCase):
         with self.assertRaises(baton.BatonError):
             rollout.generate([5], max_tokens=4, timeout=1)
         self.assertLess(len(asked), 12)
+
+    def test_a_controller_that_hangs_stops_nobody(self):
+        rollout = self.rollout(choice([1], "stop"))
+        rollout.refresh = 0
+        rollout.generate([5], timeout=60)
+        rollout._control.hangs = True
+        began = time.monotonic()
+        self.assertEqual(1, rollout.generate([5], timeout=60).version)
+        self.assertLess(time.monotonic() - began, 8)
 
     def test_several_answers_are_refused(self):
         for sampling in ({"n": 2}, {"stream": True}):

@@ -28,6 +28,7 @@ import uuid
 from . import _control, _http, _libbaton
 
 _CALL_S = 10.0  # Most that one call to the controller may take.
+_RENEW_S = 2.0  # The same where an older answer will do.
 _PAUSE_S, _PAUSE_MAX_S = 0.05, 1.0
 _BATCH = 1024  # Samples of one call.
 _UNITS = {"publishes": 1, "optimizer_steps": 2, "samples": 3, "seconds": 4}
@@ -287,11 +288,11 @@ class Rollout:
             except (_libbaton.FailedPrecondition, _libbaton.Unavailable) as error:
                 patience.pause(error, getattr(error, "retry_after", None))
 
-    def _resolve(self, want, **session):
+    def _resolve(self, want, timeout=_CALL_S, **session):
         """(all endpoints, the last answer)."""
         found, token = [], ""
         while True:
-            answer = self._call("Resolve", page_token=token, **want.fields(), **session)
+            answer = self._call("Resolve", timeout, page_token=token, **want.fields(), **session)
             found += map(_endpoint, answer.endpoints)
             token = answer.next_page_token
             if not token:
@@ -305,7 +306,7 @@ class Rollout:
         if known and not fresh and time.monotonic() - at < self.refresh:
             return known
         try:
-            known = self._resolve(want)[0]
+            known = self._resolve(want, _RENEW_S if known else _CALL_S)[0]
         except (_libbaton.Unavailable, _libbaton.DeadlineExceeded):
             if not known:
                 raise

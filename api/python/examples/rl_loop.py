@@ -114,7 +114,8 @@ def main():
                 verdicts = rollout.evaluate([answer for _, answer in offered], consumer=version.seq, max_lag=options.lag)
                 good = [sample for sample, verdict in zip(offered, verdicts) if verdict.accept]
                 errors = [trainer.largest_error(offered[:-1], before) for before in (0, 1)] if options.verify else None
-                trainer.step(good)
+                if len(good) > 1:  # One alone is neither better nor worse than the mean.
+                    trainer.step(good)
                 slots.consume(min(len(good), options.batch))
             told = {
                 "step": step, "consumer": version.seq, "reward": sum(rewards) / len(rewards), "best": max(rewards), "errors": errors,
