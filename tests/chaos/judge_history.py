@@ -14,6 +14,7 @@ A history is a dictionary of plain values, of the whole life of a cluster where 
 """
 
 GRACE = 0.1
+KEPT = 50  # The newest versions of a model, besides those in use: configuration.md, versionsKept.
 
 
 def judge_publishes(history):
@@ -29,10 +30,11 @@ def judge_publishes(history):
             found.append(f"publish {publish['step']} is version {publish['seq']}, though one with a higher number had been acknowledged before it began")
         earliest_end = min(earliest_end, publish["acked"])
     told = {int(v["seq"]): v for v in history["versions"] if int(v.get("seq", 0)) > 0}
+    oldest_kept = sorted(told)[-KEPT] if len(told) >= KEPT else 0
     for publish in done:
         version = told.get(publish["seq"])
         if version is None:
-            if publish["seq"] > max(told, default=0) - len(told):
+            if publish["seq"] > oldest_kept:
                 found.append(f"publish {publish['step']} was acknowledged as version {publish['seq']}, which there is not")
         elif int(version.get("optimizerStep", 0)) != publish["step"] or version.get("digest") != publish["digest"]:
             found.append(f"version {publish['seq']} is not publish {publish['step']}: {version}")

@@ -136,6 +136,16 @@ def missed_stops(history):
     return names
 
 
+def missed_retention():
+    """Of 60 publishes the newest 50 are kept and an old one in use, which is good; one of the 50 that is gone must be seen."""
+    publishes = [{"step": n, "version": "v1", "began": 10.0 * n, "acked": 10.0 * n + 2, "seq": n, "digest": "d"} for n in range(1, 61)]
+    kept = [{"seq": str(n), "optimizerStep": str(n), "digest": "d"} for n in (3, *range(11, 61))]
+    lost = [v for v in kept if v["seq"] != "30"]
+    lost.insert(1, {"seq": "10", "optimizerStep": "10", "digest": "d"})
+    names = [] if not judge_history.judge_publishes({"publishes": publishes, "versions": kept}) else ["(retention is no loss)"]
+    return names + ([] if judge_history.judge_publishes({"publishes": publishes, "versions": lost}) else ["lost among those kept"])
+
+
 def missed(record):
     """Plants that the judge does not see in this record's history, which it must find good; [] if it has none."""
     history = record.get("history")
@@ -155,9 +165,9 @@ def missed(record):
 
 def self_test():
     began = time.monotonic()
-    names = missed({"history": made_history(), "answers": []})
+    names = missed({"history": made_history(), "answers": []}) + missed_retention()
     for name in names:
         print(f"  MISSED {name}")
-    print(f"  {len(PLANTS) + 2} plants in {time.monotonic() - began:.1f} s")
-    print(f"{'not ok' if names else 'ok'} - chaos judge of histories catches {len(PLANTS) + 2} planted faults")
+    print(f"  {len(PLANTS) + 3} plants in {time.monotonic() - began:.1f} s")
+    print(f"{'not ok' if names else 'ok'} - chaos judge of histories catches {len(PLANTS) + 3} planted faults")
     return 1 if names else 0
