@@ -41,7 +41,7 @@ static void answer_page(const struct metrics *metrics, struct web_request *reque
                                     : "text/plain; version=0.0.4; charset=utf-8",
         .body = { (const uint8_t *)page.text, page.size }
     };
-    web_answer(request, &answer);
+    (void)web_answer(request, &answer);
     page_free(&page);
 }
 

@@ -61,7 +61,7 @@ static bool take_answer(struct web_request *request, struct MHD_Response *respon
     return true;
 }
 
-void web_answer(struct web_request *request, const struct web_answer *answer)
+bool web_answer(struct web_request *request, const struct web_answer *answer)
 {
     /* It is copied: the cast is libmicrohttpd's want of const. */
     struct MHD_Response *response = MHD_create_response_from_buffer(
@@ -69,8 +69,17 @@ void web_answer(struct web_request *request, const struct web_answer *answer)
     baton_assert(response != NULL);
     add_fields(response, answer);
     pthread_mutex_lock(&request->mutex);
-    (void)take_answer(request, response, answer->code);
+    bool is_first = take_answer(request, response, answer->code);
+    struct MHD_Response *offered = is_first ? request->offered : NULL;
+    if (is_first) {
+        request->offered = NULL;
+        request->is_finished = true; /* There will be no stream. */
+    }
     pthread_mutex_unlock(&request->mutex);
+    if (offered != NULL) {
+        MHD_destroy_response(offered);
+    }
+    return is_first;
 }
 
 void web_answer_text(struct web_request *request, unsigned code, const char *text)
@@ -78,7 +87,7 @@ void web_answer_text(struct web_request *request, unsigned code, const char *tex
     const struct web_answer answer = { .code = code,
                                        .type = "text/plain; charset=utf-8",
                                        .body = { (const uint8_t *)text, strlen(text) } };
-    web_answer(request, &answer);
+    (void)web_answer(request, &answer);
 }
 
 /* --- streams --- */
@@ -126,7 +135,7 @@ static void release(void *context)
     web_request_unref(context);
 }
 
-bool web_stream_begin(struct web_request *request, const struct web_answer *head,
+void web_stream_offer(struct web_request *request, const struct web_answer *head,
                       const struct web_stream_events *events, void *context)
 {
     struct MHD_Response *response = MHD_create_response_from_callback(
@@ -134,15 +143,21 @@ bool web_stream_begin(struct web_request *request, const struct web_answer *head
     baton_assert(response != NULL);
     add_fields(response, head);
     pthread_mutex_lock(&request->mutex);
-    bool is_first = !request->is_answered && request->connection != NULL;
-    if (is_first) {
-        request->is_stream = true;
-        request->events = *events;
-        request->context = context;
-    }
-    (void)take_answer(request, response, head->code);
+    request->offered = response;
+    request->is_stream = true;
+    request->events = *events;
+    request->context = context;
     pthread_mutex_unlock(&request->mutex);
-    return is_first;
+}
+
+/* With the mutex: the stream that was offered becomes the answer, if there is none yet. */
+static void begin(struct web_request *request)
+{
+    struct MHD_Response *offered = request->offered;
+    request->offered = NULL;
+    if (offered != NULL) {
+        (void)take_answer(request, offered, MHD_HTTP_OK);
+    }
 }
 
 static void add_piece(struct web_request *request, struct baton_bytes piece)
@@ -176,6 +191,7 @@ bool web_stream_push(struct web_request *request, struct baton_bytes piece)
     } else {
         request->is_finished = true;
     }
+    begin(request);
     web_wake(request);
     pthread_mutex_unlock(&request->mutex);
     return fits;
@@ -193,6 +209,7 @@ void web_stream_finish(struct web_request *request)
 {
     pthread_mutex_lock(&request->mutex);
     request->is_finished = true;
+    begin(request);
     web_wake(request);
     pthread_mutex_unlock(&request->mutex);
 }

@@ -72,7 +72,15 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     pthread_mutex_lock(&request->mutex);
     request->connection = NULL;
     bool is_stream = request->is_stream;
+    struct MHD_Response *left[] = { request->response, request->offered };
+    request->response = NULL; /* Of streams they hold the request. */
+    request->offered = NULL;
     pthread_mutex_unlock(&request->mutex);
+    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+        if (left[i] != NULL) {
+            MHD_destroy_response(left[i]);
+        }
+    }
     if (is_stream && request->events.ended != NULL) {
         request->events.ended(request->context);
     }

@@ -78,20 +78,21 @@ struct web_answer {
     size_t fields_count;
 };
 
-/* The first answer counts, later ones and those to callers that left are dropped. */
-void web_answer(struct web_request *request, const struct web_answer *answer);
+/* The first answer counts; false: it is a later one, or its caller left, and it is dropped. */
+bool web_answer(struct web_request *request, const struct web_answer *answer);
 /* The same with one line of text. */
 void web_answer_text(struct web_request *request, unsigned code, const char *text);
 
 /* How a stream tells its owner of it, on the server's thread.  Members may be null. */
 struct web_stream_events {
     void (*drained)(void *context); /* The caller took all that was pushed. */
-    /* Exactly once: the caller left, the stream was finished and taken, or the server ends. */
+    /* Exactly once: the caller left, the answer was taken (the stream's end or another one), or the server ends. */
     void (*ended)(void *context);
 };
 
-/* Answers 200 with pieces to come.  False: the caller left, or it was answered; then nothing is told. */
-bool web_stream_begin(struct web_request *request, const struct web_answer *head,
+/* In the handler, before an answer: answers 200 with pieces to come, as soon as there is one, it is finished, or nothing was said for
+ * 10 s ('alive'), from when on a caller that left is noticed.  Until then web_answer() may give another answer. */
+void web_stream_offer(struct web_request *request, const struct web_answer *head,
                       const struct web_stream_events *events, void *context);
 /* Copies.  False: the caller left, or takes too little; the stream ends. */
 bool web_stream_push(struct web_request *request, struct baton_bytes piece);

@@ -50,9 +50,10 @@ struct web_request {
     bool is_suspended;
     bool is_stopping;              /* It may not stand still any more. */
     struct MHD_Response *response; /* Set: answered, not queued yet. */
+    struct MHD_Response *offered;  /* Set: a stream that has not begun. */
     unsigned code;
     bool is_answered;
-    bool is_stream;
+    bool is_stream; /* One was offered. */
     bool is_finished;
     bool was_quiet; /* Nothing was pushed since the ticker's last look. */
     struct web_stream_events events;
@@ -77,7 +78,7 @@ void web_address_write(const struct sockaddr *at, char out[WEB_PEER_BYTES]);
 
 /* Lets a connection go on that stands still; with the request's mutex. */
 void web_wake(struct web_request *request);
-/* Says that a stream lives, if it was quiet. */
+/* Says that a stream lives, if it was quiet; one that was only offered begins by that. */
 void web_tick(struct web_request *request);
 
 #endif /* web_server.h */

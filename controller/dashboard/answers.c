@@ -60,20 +60,21 @@ char *bridge_failure_text(const struct baton_status *status)
     return dump(root);
 }
 
-static void answer_json(struct web_request *request, unsigned code, char *text)
+static bool answer_json(struct web_request *request, unsigned code, char *text)
 {
     const struct web_answer answer = { .code = code,
                                        .type = "application/json",
                                        .body = { (const uint8_t *)text, strlen(text) },
                                        .fields = &NO_STORE,
                                        .fields_count = 1 };
-    web_answer(request, &answer);
+    bool is_first = web_answer(request, &answer);
     free(text);
+    return is_first;
 }
 
-void bridge_answer_failure(struct web_request *request, const struct baton_status *status)
+bool bridge_answer_failure(struct web_request *request, const struct baton_status *status)
 {
-    answer_json(request, bridge_http_code(status->code), bridge_failure_text(status));
+    return answer_json(request, bridge_http_code(status->code), bridge_failure_text(status));
 }
 
 void bridge_answer_message(struct web_request *request, void *message)
@@ -82,9 +83,9 @@ void bridge_answer_message(struct web_request *request, void *message)
     struct baton_status st = baton_wire_to_json(message, &json);
     baton_wire_free(message);
     if (baton_ok(&st)) {
-        answer_json(request, 200, dump(json));
+        (void)answer_json(request, 200, dump(json));
     } else {
-        bridge_answer_failure(request, &st);
+        (void)bridge_answer_failure(request, &st);
     }
 }
 
@@ -113,7 +114,7 @@ void bridge_answer_methods(struct web_request *request, const struct dashboard_o
     (void)json_object_set_new(root, "version", json_string("v1"));
     (void)json_object_set_new(root, "baton", json_string(BATON_VERSION));
     (void)json_object_set_new(root, "methods", methods);
-    answer_json(request, 200, dump(root));
+    (void)answer_json(request, 200, dump(root));
 }
 
 /* --- events --- */

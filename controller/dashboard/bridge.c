@@ -108,7 +108,7 @@ static void on_done(const struct rpc_result *result, void *context)
     if (baton_ok(&result->status)) {
         bridge_answer_message(request, result->message);
     } else {
-        bridge_answer_failure(request, &result->status);
+        (void)bridge_answer_failure(request, &result->status);
     }
     web_request_unref(request);
 }
@@ -134,7 +134,7 @@ static void call_method(struct dashboard *dashboard, struct web_request *request
         st = bridge_read_body(web_body(request), call.shape.input, &call.message);
     }
     if (!baton_ok(&st)) {
-        bridge_answer_failure(request, &st);
+        (void)bridge_answer_failure(request, &st);
         return;
     }
     read_caller(request, &call);

@@ -50,10 +50,11 @@ void bridge_handle(struct web_request *request, void *context);
 
 /* --- answers.c --- */
 
-/* A failure as JSON, and the HTTP status that goes with its code; the text is the caller's, from malloc(). */
+/* A failure as JSON, and the HTTP status that goes with its code; the text is the caller's, from malloc().  False: it was answered
+ * before. */
 char *bridge_failure_text(const struct baton_status *status);
 unsigned bridge_http_code(enum baton_code code);
-void bridge_answer_failure(struct web_request *request, const struct baton_status *status);
+bool bridge_answer_failure(struct web_request *request, const struct baton_status *status);
 /* A message as JSON; takes it. */
 void bridge_answer_message(struct web_request *request, void *message);
 /* {"version": "v1", "methods": [...]} */

@@ -41,7 +41,7 @@ void bridge_answer_file(struct web_request *request)
                                                          (size_t)(file->end - file->begin) },
                                                .fields = FIELDS,
                                                .fields_count = sizeof(FIELDS) / sizeof(FIELDS[0]) };
-            web_answer(request, &answer);
+            (void)web_answer(request, &answer);
             return;
         }
     }

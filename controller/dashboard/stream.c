@@ -8,12 +8,11 @@
 
 #include "controller/dashboard/bridge.h"
 
-/* Held by the stream until its end, and by the caller's connection from the first message to its end. */
+/* Held by the stream until its end, and by the caller's connection until its. */
 struct exchange {
     atomic_uint references;
     struct web_request *request; /* Referenced. */
     struct rpc_stream *stream;   /* Referenced; the web server's thread's. */
-    bool has_begun;              /* The client's thread's. */
     atomic_bool may_read;        /* A message was handled, and the next one not asked for. */
 };
 
@@ -46,23 +45,6 @@ static void on_left(void *context)
     release(exchange);
 }
 
-static bool begin(struct exchange *exchange)
-{
-    static const struct web_field fields[] = { { "Cache-Control", "no-store" },
-                                               { "X-Accel-Buffering", "no" } };
-    static const struct web_answer head = {
-        .code = 200, .type = "text/event-stream", .fields = fields, .fields_count = 2
-    };
-    static const struct web_stream_events events = { on_drained, on_left };
-    exchange->has_begun = true;
-    atomic_fetch_add(&exchange->references, 1);
-    bool is_there = web_stream_begin(exchange->request, &head, &events, exchange);
-    if (!is_there) {
-        release(exchange);
-    }
-    return is_there;
-}
-
 /* Takes the text. */
 static bool push(struct exchange *exchange, char *text)
 {
@@ -75,9 +57,8 @@ static bool push(struct exchange *exchange, char *text)
 static void on_message(struct rpc_stream *stream, void *message, void *context)
 {
     struct exchange *exchange = context;
-    bool is_there = exchange->has_begun || begin(exchange);
     atomic_store(&exchange->may_read, true); /* Before the push: what it wakes may look at once. */
-    is_there = is_there && push(exchange, bridge_event_text(message));
+    bool is_there = push(exchange, bridge_event_text(message));
     baton_wire_free(message);
     if (!is_there) {
         rpc_stream_cancel(stream);
@@ -90,9 +71,8 @@ static void on_end(struct rpc_stream *stream, const struct baton_status *status,
 {
     struct exchange *exchange = context;
     (void)stream;
-    if (!exchange->has_begun && !baton_ok(status)) {
-        bridge_answer_failure(exchange->request, status);
-    } else if (exchange->has_begun || begin(exchange)) {
+    /* A failure before the first message is an answer of its own. */
+    if (baton_ok(status) || !bridge_answer_failure(exchange->request, status)) {
         (void)push(exchange, bridge_end_text(status));
         web_stream_finish(exchange->request);
     }
@@ -102,13 +82,20 @@ static void on_end(struct rpc_stream *stream, const struct baton_status *status,
 void bridge_stream(struct dashboard *dashboard, struct web_request *request,
                    struct bridge_call *call)
 {
+    static const struct web_field fields[] = { { "Cache-Control", "no-store" },
+                                               { "X-Accel-Buffering", "no" } };
+    static const struct web_answer head = { .type = "text/event-stream",
+                                            .fields = fields,
+                                            .fields_count = 2 };
+    static const struct web_stream_events pieces = { on_drained, on_left };
     static const struct rpc_stream_events events = { .on_message = on_message, .on_end = on_end };
     const struct rpc_call_options options = { .metadata = call->pairs,
                                               .metadata_count = call->pairs_count };
     struct exchange *exchange = calloc(1, sizeof(*exchange));
     baton_assert(exchange != NULL);
-    atomic_init(&exchange->references, 2); /* The stream's, and this function's. */
+    atomic_init(&exchange->references, 3); /* The stream's, the connection's, this function's. */
     exchange->request = web_request_ref(request);
+    web_stream_offer(request, &head, &pieces, exchange);
     exchange->stream = rpc_stream_open(dashboard->client, call->method, call->message, &options,
                                        &events, exchange);
     baton_wire_free(call->message);

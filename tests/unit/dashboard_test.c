@@ -2,9 +2,14 @@
  * controller/dashboard/bridge.h. */
 #include <criterion/criterion.h>
 
+#include <arpa/inet.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "api/web/web_server.h"
 #include "baton/v1/fleet.pb-c.h"
 #include "baton/v1/models.pb-c.h"
 #include "controller/dashboard/bridge.h"
@@ -158,5 +163,106 @@ Test(dashboard, calls_inside_count_as_their_caller_and_calls_from_outside_cannot
     cr_assert_null(strstr(result.status.message, "10.9.9.9"), "%s", result.status.message);
     rpc_client_destroy(outside);
     rpc_client_destroy(inside);
+    rpc_server_destroy(server);
+}
+
+/* --- streams --- */
+
+static _Atomic(struct rpc_call *) silent; /* The call of a watch that is told nothing. */
+
+static void watch(struct rpc_call *call, const void *request, void *context)
+{
+    const Baton__V1__WatchGroupsRequest *asked = request;
+    struct baton_status st = baton_status_ok();
+    (void)context;
+    if (strcmp(asked->model, "silent") == 0) {
+        atomic_store(&silent, rpc_call_ref(call));
+        return;
+    }
+    if (strcmp(asked->model, "told") == 0) {
+        Baton__V1__WatchGroupsResponse told;
+        baton__v1__watch_groups_response__init(&told);
+        told.revision = 7;
+        st = rpc_send(call, &told);
+        cr_assert(baton_ok(&st), "%s", st.message);
+    }
+    st = baton_status_make(BATON_NOT_FOUND, BATON_REASON_NONE, "no more");
+    rpc_finish(call, &st);
+}
+
+static int ask(const struct dashboard *dashboard, const char *model)
+{
+    char text[256];
+    char body[64];
+    (void)snprintf(body, sizeof(body), "{\"model\":\"%s\"}", model);
+    (void)snprintf(text, sizeof(text),
+                   "POST /api/v1/Fleet/Watch HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                   "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                   strlen(body), body);
+    struct sockaddr_in at = { .sin_family = AF_INET,
+                              .sin_port = htons(dashboard_port(dashboard)),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    cr_assert_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+    return fd;
+}
+
+/* The whole answer. */
+static void expect_answer(int fd, const char *status, const char *what)
+{
+    char text[4096] = "";
+    size_t size = 0;
+    for (ssize_t got = 1; got > 0 && size < sizeof(text) - 1; size += (size_t)(got > 0 ? got : 0)) {
+        got = recv(fd, text + size, sizeof(text) - 1 - size, 0);
+    }
+    cr_assert_eq(strncmp(text, status, strlen(status)), 0, "%s", text);
+    cr_assert_not_null(strstr(text, what), "%s in: %s", what, text);
+    (void)close(fd);
+}
+
+/* As the web server's ticker does each 10 s. */
+static void tick(const struct dashboard *dashboard)
+{
+    pthread_mutex_lock(&dashboard->web->mutex);
+    for (struct web_request *at = dashboard->web->requests; at != NULL; at = at->next) {
+        web_tick(at);
+    }
+    pthread_mutex_unlock(&dashboard->web->mutex);
+}
+
+Test(dashboard, streams_tell_fail_and_are_given_up_with_their_callers)
+{
+    static const struct rpc_route route = { "baton.v1.Fleet/Watch", watch, 0 };
+    const struct rpc_listener listener = { "127.0.0.1:0", NULL };
+    const struct rpc_server_options options = {
+        .routes = &route, .routes_count = 1, .listeners = &listener, .listeners_count = 1
+    };
+    struct rpc_server *server = NULL;
+    struct dashboard *dashboard = NULL;
+    struct baton_status st = rpc_server_create(&options, &server);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    rpc_server_start(server);
+    const struct dashboard_options given = {
+        .listen = "127.0.0.1:0", .server = server, .routes = &route, .routes_count = 1
+    };
+    st = dashboard_create(&given, &dashboard);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    expect_answer(ask(dashboard, "told"), "HTTP/1.1 200", "event: error\ndata: {\"error\"");
+    expect_answer(ask(dashboard, "told"), "HTTP/1.1 200", "id: 7\ndata: {\"revision\":\"7\"}\n\n");
+    expect_answer(ask(dashboard, "none"), "HTTP/1.1 404", "{\"error\":{\"code\":\"NOT_FOUND\"");
+    int left = ask(dashboard, "silent");
+    for (int i = 0; atomic_load(&silent) == NULL && i < 60000; i++) {
+        (void)usleep(1000);
+    }
+    (void)close(left);
+    cr_assert_not_null(atomic_load(&silent));
+    for (int i = 0; !rpc_call_is_cancelled(silent) && i < 60000; i++) {
+        tick(dashboard);
+        (void)usleep(1000);
+    }
+    cr_assert(rpc_call_is_cancelled(silent));
+    rpc_call_unref(silent);
+    dashboard_destroy(dashboard);
     rpc_server_destroy(server);
 }
