@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent/engine/sglang_answer.h"
+#include "api/base/clock.h"
 #include "transport/model/checkpoint.h"
 #include "transport/model/digest.h"
 #include "transport/model/file_io.h"
@@ -18,6 +19,7 @@ struct sglang_landing {
     int directory;
     struct checkpoint *files;
     struct manifest *manifest;
+    struct sglang_limit limit;
     uint8_t *piece; /* PIECE_BYTES of the tensor at hand. */
 };
 
@@ -40,6 +42,17 @@ static struct baton_status unfit(struct sglang_fault *fault, const char *code, c
 
 typedef void (*piece_fn)(void *context, struct baton_bytes piece);
 
+static struct baton_status limit_check(const struct sglang_limit *limit)
+{
+    if (limit->http != NULL && http_aborted(limit->http)) {
+        return baton_status_make(BATON_CANCELLED, BATON_REASON_NONE, "aborted");
+    }
+    return baton_clock_monotonic_ns() < limit->deadline_ns
+               ? baton_status_ok()
+               : baton_status_make(BATON_DEADLINE_EXCEEDED, BATON_REASON_NONE,
+                                   "its bytes were not all read in time");
+}
+
 static struct baton_status tensor_read(const struct sglang_landing *landing,
                                        const struct checkpoint_tensor *tensor, piece_fn each,
                                        void *context)
@@ -50,7 +63,10 @@ static struct baton_status tensor_read(const struct sglang_landing *landing,
     for (uint64_t at = 0; baton_ok(&st) && at < tensor->bytes; at += PIECE_BYTES) {
         uint64_t left = tensor->bytes - at;
         size_t size = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
-        st = file_read_at(file.fd, landing->piece, size, tensor->offset + at, tensor->shard);
+        st = limit_check(&landing->limit);
+        if (baton_ok(&st)) {
+            st = file_read_at(file.fd, landing->piece, size, tensor->offset + at, tensor->shard);
+        }
         if (baton_ok(&st)) {
             each(context, (struct baton_bytes){ landing->piece, size });
         }
@@ -77,6 +93,9 @@ static struct baton_status digest_check(const struct sglang_landing *landing,
     const struct checkpoint_tensor *tensor = checkpoint_find(landing->files, promised->name);
     chunk_digester_init(&digester);
     struct baton_status st = tensor_read(landing, tensor, digest_add, &digester);
+    if (st.code == BATON_CANCELLED || st.code == BATON_DEADLINE_EXCEEDED) {
+        return st;
+    }
     if (!baton_ok(&st)) {
         return blame(fault, "LANDING_UNREADABLE", promised->name, st);
     }
@@ -160,6 +179,7 @@ static struct baton_status version_check(const struct sglang_landing *landing, c
 }
 
 struct baton_status sglang_landing_open(const char *path, const char *digest,
+                                        const struct sglang_limit *limit,
                                         struct sglang_landing **out, struct sglang_fault *fault)
 {
     struct sglang_landing *landing = calloc(1, sizeof *landing);
@@ -170,6 +190,7 @@ struct baton_status sglang_landing_open(const char *path, const char *digest,
                      baton_status_make(BATON_RESOURCE_EXHAUSTED, BATON_REASON_LIMIT, "no memory"));
     }
     landing->directory = -1;
+    landing->limit = *limit;
     (void)baton_text_copy(landing->path, sizeof landing->path, path);
     struct baton_status st = files_open(landing);
     if (baton_ok(&st)) {
@@ -240,6 +261,7 @@ struct comparison {
     struct sglang_fault *fault;
     size_t used; /* Tensors of the landing that are in one of the engine's. */
     struct baton_status status;
+    struct baton_status unknown; /* Of the first name that is not known; the others are compared. */
 };
 
 /* 'name' with 'whole' replaced by 'part', in the landing; null if it is not there. */
@@ -337,10 +359,12 @@ static bool compare_one(void *context, const char *name, const char *sum)
     size_t count = parts_find(comparison->landing, name, parts);
     comparison->used += count;
     if (count == 0) {
-        comparison->status =
-            baton_status_make(BATON_UNIMPLEMENTED, BATON_REASON_INCOMPATIBLE,
-                              "the engine's tensor %.160s is of a name that is not known", name);
-        return false;
+        if (baton_ok(&comparison->unknown)) {
+            comparison->unknown = baton_status_make(
+                BATON_UNIMPLEMENTED, BATON_REASON_INCOMPATIBLE,
+                "the engine's tensor %.160s is of a name that is not known", name);
+        }
+        return true;
     }
     comparison->status = sum_of(comparison->landing, parts, count, expected);
     if (baton_ok(&comparison->status) && strcmp(expected, sum) != 0) {
@@ -355,11 +379,14 @@ static bool compare_one(void *context, const char *name, const char *sum)
 struct baton_status sglang_landing_compare(const struct sglang_landing *landing,
                                            struct baton_bytes answer, struct sglang_fault *fault)
 {
-    struct comparison comparison = { landing, fault, 0, baton_status_ok() };
+    struct comparison comparison = { landing, fault, 0, baton_status_ok(), baton_status_ok() };
     *fault = (struct sglang_fault){ .code = "" };
     struct baton_status st = sglang_answer_sums(answer, compare_one, &comparison);
     if (!baton_ok(&st) || !baton_ok(&comparison.status)) {
         return baton_ok(&st) ? comparison.status : st;
+    }
+    if (!baton_ok(&comparison.unknown)) {
+        return comparison.unknown;
     }
     if (comparison.used != landing->manifest->tensors_count) {
         return baton_status_make(BATON_UNIMPLEMENTED, BATON_REASON_INCOMPATIBLE,

@@ -46,13 +46,14 @@ static struct baton_status stage(struct engine *engine, const char *path, const 
     char serving[BATON_PATH_BYTES] = "";
     struct sglang_fault fault = { .code = "" };
     struct sglang_landing *landing = NULL;
+    const struct sglang_limit limit = { deadline_ns, engine->exchange.http };
     uint64_t began = baton_clock_monotonic_ns();
     struct baton_status st = ready_check(engine, deadline_ns);
     if (baton_ok(&st)) {
         st = sglang_model_info(engine, "model_path", deadline_ns, serving, sizeof serving);
     }
     if (baton_ok(&st)) {
-        st = sglang_landing_open(path, digest, &landing, &fault);
+        st = sglang_landing_open(path, digest, &limit, &landing, &fault);
     }
     if (baton_ok(&st)) {
         st = sglang_landing_fits(landing, serving, &fault);
@@ -161,6 +162,7 @@ struct baton_status sglang_readback(struct engine *engine, const char *path, con
 {
     struct sglang_landing *landing = NULL;
     struct sglang_fault fault = { .code = "" };
+    const struct sglang_limit limit = { deadline_ns, engine->exchange.http };
     http_begin(engine->exchange.http);
     *result = (struct engine_update){ .answered = true, .in_step = true, .error_rank = -1 };
     if (!engine->found.summed) {
@@ -171,7 +173,7 @@ struct baton_status sglang_readback(struct engine *engine, const char *path, con
     }
     struct baton_status st = sglang_same_life(engine, deadline_ns);
     if (baton_ok(&st)) {
-        st = sglang_landing_open(path, digest, &landing, &fault);
+        st = sglang_landing_open(path, digest, &limit, &landing, &fault);
     }
     if (baton_ok(&st)) {
         st = verify(engine, landing, deadline_ns, result);

@@ -12,6 +12,7 @@
     "\",\"model.layers.0.qkv_proj.weight\":\"" qkv "\",\"model.norm.weight\":\"" norm "\"}}]}"
 #define ALL_SUMS SUMS(LANDING_SUM_HEAD, LANDING_SUM_QKV, LANDING_SUM_NORM)
 
+static const struct sglang_limit NO_LIMIT = { UINT64_MAX, NULL };
 static char *dir;
 static char digest[BATON_DIGEST_TEXT_BYTES];
 static struct sglang_landing *landing;
@@ -34,13 +35,13 @@ TestSuite(sglang_landing, .init = begin, .fini = end);
 
 static void open_whole(void)
 {
-    struct baton_status st = sglang_landing_open(dir, digest, &landing, &fault);
+    struct baton_status st = sglang_landing_open(dir, digest, &NO_LIMIT, &landing, &fault);
     cr_assert(baton_ok(&st), "%s", st.message);
 }
 
 static void expect_refused(const char *code, const char *tensor)
 {
-    struct baton_status st = sglang_landing_open(dir, digest, &landing, &fault);
+    struct baton_status st = sglang_landing_open(dir, digest, &NO_LIMIT, &landing, &fault);
     cr_assert(!baton_ok(&st));
     cr_expect_str_eq(fault.code, code, "%s", st.message);
     cr_expect_str_eq(fault.tensor, tensor, "%s", st.message);
@@ -94,7 +95,7 @@ static void expect_unfit(enum landing_fault wrong, const char *code, const char 
     char *folder = maker_directory();
     struct sglang_landing *made = NULL;
     landing_make(folder, wrong, other);
-    struct baton_status st = sglang_landing_open(folder, other, &made, &fault);
+    struct baton_status st = sglang_landing_open(folder, other, &NO_LIMIT, &made, &fault);
     cr_assert(baton_ok(&st), "sealed honestly: %s", st.message);
     st = sglang_landing_fits(made, dir, &fault);
     cr_expect_eq(st.reason, BATON_REASON_INCOMPATIBLE);
@@ -134,6 +135,37 @@ Test(sglang_landing, residents_are_compared_with_the_bytes)
     cr_expect_str_eq(fault.tensor, "model.layers.0.qkv_proj.weight");
     st = compare(SUMS(LANDING_SUM_NORM, LANDING_SUM_QKV, LANDING_SUM_NORM));
     cr_expect_str_eq(fault.tensor, "lm_head.weight");
+}
+
+/* A landing is of any size: its reading ends in time, and nobody is blamed. */
+Test(sglang_landing, reading_ends_with_its_limit)
+{
+    struct http *http = NULL;
+    const struct http_options options = { .url = "http://127.0.0.1:9", .token = "" };
+    struct baton_status st =
+        sglang_landing_open(dir, digest, &(struct sglang_limit){ 0, NULL }, &landing, &fault);
+    cr_expect_eq(st.code, BATON_DEADLINE_EXCEEDED, "%s", st.message);
+    cr_expect_str_eq(fault.code, "");
+    st = http_open(&options, &http);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    const struct sglang_limit limit = { UINT64_MAX, http };
+    st = sglang_landing_open(dir, digest, &limit, &landing, &fault);
+    cr_assert(baton_ok(&st), "%s", st.message);
+    http_abort(http);
+    st = compare(ALL_SUMS);
+    cr_expect_eq(st.code, BATON_CANCELLED, "%s", st.message);
+    http_close(http);
+}
+
+/* A name that is not known hides no damage behind it. */
+Test(sglang_landing, what_differs_behind_an_unknown_name_is_found)
+{
+    open_whole();
+    struct baton_status st =
+        compare("{\"success\":true,\"ranks\":[{\"checksums\":{\"model.w13\":\"0123456789abcdef\","
+                "\"model.norm.weight\":\"" LANDING_SUM_QKV "\"}}]}");
+    cr_expect_eq(st.reason, BATON_REASON_ENGINE_LIED, "%s", st.message);
+    cr_expect_str_eq(fault.tensor, "model.norm.weight");
 }
 
 /* Nothing is claimed of what could not be compared. */
