@@ -1,6 +1,6 @@
 /* engine.h -- what the agent asks of one serving engine, whatever its kind.
  *
- * An adapter (vllm) fills the table of operations.  Each operation blocks on its caller's worker
+ * An adapter (vllm, sglang) fills the table of operations.  Each operation blocks on its caller's worker
  * thread, never longer than 'deadline_ns' (monotonic), and reports what was *read back*: a 200 alone
  * proves nothing (deploy/docs/engine-contract.md).  After an operation that may have changed the
  * engine got no answer, 'answered' is false: the caller must treat the engine's state as unknown.
@@ -23,7 +23,7 @@
 enum engine_way_in {
     ENGINE_WAY_IN_NONE = 0,
     ENGINE_WAY_IN_PLUGIN, /* The 'baton' weight-transfer backend. */
-    ENGINE_WAY_IN_RELOAD, /* reload_weights from the landing. */
+    ENGINE_WAY_IN_RELOAD, /* The engine's own reload, from the landing. */
 };
 
 enum engine_level {
@@ -207,7 +207,7 @@ struct engine_adapter {
     void (*abort)(struct engine *engine);
 };
 
-/* The adapter of this kind ("vllm"), or null. */
+/* The adapter of this kind ("vllm", "sglang"), or null. */
 const struct engine_adapter *engine_adapter_find(const char *kind);
 
 #endif /* engine.h */

@@ -2,7 +2,7 @@
  *
  * SGLang's own HTTP routes, release 0.5.23; what it was seen to answer is in tests/engines/sglang/traps_test.py.
  * One file a subject: sglang_attach, sglang_dialect, sglang_pause, sglang_update, sglang_label, sglang_sleep; what a
- * landing must be is in landing.h, sums of residents in sglang_sums.h, answers in sglang_answer.h; sglang.c holds
+ * landing must be, and what its residents hash to, is in sglang_landing.h, answers in sglang_answer.h; sglang.c holds
  * the table.
  *
  * Depends on: api/base, engine.h, exchange.h, gate.h, probe.h, guard.h.  Included by: sglang*.c.

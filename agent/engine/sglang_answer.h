@@ -1,7 +1,7 @@
 /* sglang_answer.h -- reads what an SGLang server answered, as answer.h does for vLLM.
  *
  * Pure: text in, values out.  Fields that it does not know are left alone.  Fuzzed by
- * tests/fuzz/engine_answer_fuzz.c.
+ * tests/fuzz/sglang_answer_fuzz.c.
  *
  * Depends on: api/base, jansson.  Threads: values only.  Ownership: the caller's. */
 #ifndef AGENT_ENGINE_SGLANG_ANSWER_H

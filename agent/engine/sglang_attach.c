@@ -269,5 +269,5 @@ struct baton_status sglang_health(struct engine *engine, uint64_t deadline_ns,
     } else if (baton_ok(&st)) {
         memcpy(state->incarnation, server.incarnation, sizeof state->incarnation);
     }
-    return baton_status_in(st, "health of %s", engine->options.name);
+    return baton_status_in(sglang_tell(st), "health of %s", engine->options.name);
 }

@@ -53,7 +53,7 @@ struct baton_status sglang_probe(struct engine *engine, bool check_kv, uint64_t 
 struct baton_status sglang_continuation(struct engine *engine, const struct engine_prompt *prompt,
                                         uint64_t deadline_ns, double *logprobs)
 {
-    return probe_continuation(&engine->exchange, MODEL, prompt, deadline_ns, logprobs);
+    return sglang_tell(probe_continuation(&engine->exchange, MODEL, prompt, deadline_ns, logprobs));
 }
 
 struct baton_status sglang_warm(struct engine *engine, uint64_t deadline_ns)

@@ -394,6 +394,16 @@ Test(sglang, update_that_is_refused_shows_no_path_of_the_server)
     cr_expect(update.answered && !update.restored);
 }
 
+Test(sglang, health_that_is_refused_shows_no_path_of_the_server)
+{
+    say_ok("GET /server_info", SOUND_SERVER);
+    say((struct script_row)SAYS("GET /server_info", 500, "{\"message\":\"in /secret/place/x\"}"));
+    struct engine_gate_state state;
+    attach();
+    struct baton_status st = adapter->health(engine, PLENTY, &state);
+    cr_expect(!baton_ok(&st) && strstr(st.message, "secret") == NULL, "%s", st.message);
+}
+
 Test(sglang, update_of_an_engine_that_runs_or_was_restarted_is_refused)
 {
     say((struct script_row)SAYS("GET /ready", 503, ""));
