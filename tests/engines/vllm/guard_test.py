@@ -200,6 +200,17 @@ class GuardTest(unittest.IsolatedAsyncioTestCase):
         (again,) = self.states(self.siblings(1))
         self.assertEqual((2, "shut", 0), (again["boots"], again["gate"], again["active"]))
 
+    async def test_a_process_that_ended_has_no_siblings_before_it_is_waited_for(self):
+        """Else a server that its launcher starts at once would find the gate open."""
+        (pair,) = self.siblings(1)
+        self.states([pair])
+        with open(self.path("siblings.page"), "rb") as file:
+            memory, launcher = file.read(), page._life(os.getpid())
+        self.assertTrue(page._has_siblings(memory, launcher))
+        pair[0].close()
+        os.waitid(os.P_PID, pair[1].pid, os.WEXITED | os.WNOWAIT)
+        self.assertFalse(page._has_siblings(memory, launcher))
+
     async def test_probing_paths_pass_always(self):
         for path in ("/health", "/ping", "/metrics", "/version", "/v1/models", "/load"):
             self.assertEqual((await self.ask(path))[0], 200, path)

@@ -73,12 +73,13 @@ def _map(path):
 
 
 def _life(pid):
-    """(pid, start time) of a process; (pid, 0) if it has gone."""
+    """(pid, start time) of a process; (pid, 0) if it has gone, or has ended and was not waited for yet."""
     try:
         status = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return pid, 0
-    return pid, int(status.rpartition(")")[2].split()[19]) & 0xFFFFFFFF
+    fields = status.rpartition(")")[2].split()
+    return pid, 0 if fields[0] in ("Z", "X") else int(fields[19]) & 0xFFFFFFFF
 
 
 def _launcher():
