@@ -179,8 +179,9 @@ class Answers(WithServer):
 
     def test_a_salt_keeps_versions_apart_without_a_flush(self):
         fresh = said(self.server.generate(PROMPT * 4, cache_salt="baton-1"))
+        self.server.flush()
         self.load(self.path["v2"], flush_cache=False)
-        self.server.generate(PROMPT * 4, cache_salt="baton-2")
+        self.server.generate(PROMPT * 4, cache_salt="baton-2")  # Leaves KV of v2, the only one.
         self.load(self.path["v1"], flush_cache=False)
         self.assertEqual(fresh, said(self.server.generate(PROMPT * 4, cache_salt="baton-3")))
 
