@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """vLLM's own trainer-side factory with the backend "baton": what it publishes is the checkpoint; what is wrong is said."""
 
+import types
 import unittest
+from unittest import mock
 
 import fleet
 import torch
@@ -50,6 +52,36 @@ class Factory(Publishing):
         with self.assertRaisesRegex(ValueError, "baton.Publisher"):
             self.engine(Part(layer))
         self.assertEqual([], self.seqs())
+
+
+class Ranks(unittest.TestCase):
+    def test_the_sender_is_the_first_rank_of_the_job(self):
+        """Else its failure were nobody's."""
+        from baton.vllm import trainer
+
+        job = types.SimpleNamespace(rank=1, tell=lambda value: value)
+        info = trainer.BatonTrainerInitInfo(model="m", rank=0)
+        with mock.patch.object(trainer._ranks, "job", lambda _: job), mock.patch.object(trainer, "Publisher"):
+            engine = trainer.BatonTrainer(info, client=None, source=[])
+            with self.assertRaisesRegex(ValueError, "rank 0 of BatonTrainerInitInfo"):
+                engine.send_weights()
+
+
+class Passing(unittest.TestCase):
+    """A source that puts each tensor together and forgets it: the next one has its memory."""
+
+    def test_what_follows_in_freed_memory_is_not_taken_for_tied(self):
+        def made():
+            for i in range(8):
+                yield f"w{i}", torch.full((512, 512), float(i))
+
+        names = [name for name, _, _ in _entries.untied(_entries.entries(made()))]
+        self.assertEqual([f"w{i}" for i in range(8)], names)
+
+    def test_tied_tensors_are_left_out_also_of_an_iterator(self):
+        weight = torch.zeros(4, 4)
+        given = iter([("embed", weight.detach()), ("head", weight.detach()), ("other", torch.zeros(4, 4))])
+        self.assertEqual(["embed", "other"], [name for name, _, _ in _entries.untied(_entries.entries(given))])
 
 
 if __name__ == "__main__":

@@ -56,6 +56,9 @@ class BatonTrainer(TrainerWeightTransferEngine[BatonTrainerInitInfo]):
     def send_weights(self, **facts):
         """Publishes the source's tensors; the keywords are those of Publisher.publish().  Gives the Version, at every rank."""
         job = _ranks.job(self.info.rank_timeout)
+        if job is not None and self.is_sender != (job.rank == 0):
+            # What the job's first rank says is what all learn: of another sender nobody would learn that it failed.
+            raise ValueError(f"rank {self.info.rank} of BatonTrainerInitInfo is rank {job.rank} of torch.distributed: give the latter")
         passing, version, error = iter(self.source), None, None
         try:
             if self.is_sender:
