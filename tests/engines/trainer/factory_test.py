@@ -14,6 +14,7 @@ from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactor
 
 import baton
 import baton.vllm
+from baton import _entries
 
 V1, V2 = fleet.DATA / "v1", fleet.DATA / "v2"
 
