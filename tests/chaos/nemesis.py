@@ -264,7 +264,7 @@ CHOOSE = {
 }
 
 
-CUTS = ("write", "kill", "freeze", "split", "mute", "deaf", "loss", "rate", "delay", "certificate")
+CUTS = ("sync", "write", "kill", "freeze", "split", "mute", "deaf", "loss", "rate", "delay", "certificate")
 
 
 def missing():
