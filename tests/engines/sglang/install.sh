@@ -14,8 +14,8 @@ cache=${BATON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/baton}
 venv=$cache/sglang-0.5.23
 # shellcheck disable=SC2034  # environment.sh reads it.
 engine=sglang
-# shellcheck source=tests/engines/sglang/environment.sh
-. "$here/environment.sh"
+# shellcheck source=tests/engines/environment.sh
+. "$here/../environment.sh"
 
 install_engine() {
     local python site

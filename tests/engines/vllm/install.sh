@@ -14,44 +14,10 @@ package=$(cd "$here/../../../api/python" && pwd)
 cache=${BATON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/baton}
 venv=$cache/vllm-0.32
 
-say() { printf 'vllm install: %s\n' "$*" >&2; }
-
-fits() {
-    local test='import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 13))'
-    "$1" -c "$test" >/dev/null 2>&1
-}
-
-pick_python() {
-    local python
-    for python in ${BATON_PYTHON:-/usr/bin/python3.12 /usr/bin/python3.11 python3.12 python3.11}; do
-        if fits "$python"; then
-            printf '%s\n' "$python"
-            return 0
-        fi
-    done
-    say "needs Python 3.11 or 3.12 with venv; install it with: apt-get install python3-venv"
-    return 1
-}
-
-check_tools() {
-    local tool libraries
-    for tool in cc readelf flock sha256sum; do
-        command -v "$tool" >/dev/null && continue
-        say "needs $tool; install it with: apt-get install build-essential util-linux coreutils"
-        return 1
-    done
-    # ldconfig may lie outside a user's PATH.
-    libraries=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p)
-    if [[ $libraries != *libnuma.so.1* ]]; then
-        say "needs libnuma.so.1; install it with: apt-get install libnuma1"
-        return 1
-    fi
-}
-
-# stamp_of FILE...: one digest over names and contents.
-stamp_of() { sha256sum "$@" | sha256sum | cut -d' ' -f1; }
-
-up_to_date() { [ -f "$venv/$1" ] && [ "$(cat "$venv/$1")" = "$2" ]; }
+# shellcheck disable=SC2034  # environment.sh reads it.
+engine=vllm
+# shellcheck source=tests/engines/environment.sh
+. "$here/../environment.sh"
 
 install_engine() {
     local python site info
@@ -67,16 +33,6 @@ install_engine() {
     sed -i -e 's/^Name: .*/Name: vllm/' -e 's/^Version: .*/Version: 0.32.0+cpu/' "$info/METADATA"
     say "making the CUDA libraries that this machine lacks"
     "$venv/bin/python" "$here/cuda_absent.py" "$site/torch/lib" >&2
-}
-
-install_baton() {
-    local copy
-    say "installing api/python"
-    copy=$(mktemp -d)
-    cp -r "$package/." "$copy"
-    "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation \
-        --force-reinstall "$copy"
-    rm -rf "$copy"
 }
 
 # self_check ENVIRONMENT
@@ -130,15 +86,13 @@ other_version() {
 
 main() {
     local engine_stamp baton_stamp
-    local -a files
     mkdir -p "$cache"
     check_tools
     exec 9>"$venv.lock"
     flock 9
     engine_stamp=$({ declare -f install_engine && cat "$here"/{requirements.txt,cuda_absent.py}; } |
         sha256sum | cut -d' ' -f1)
-    mapfile -t files < <(cd "$package" && find baton pyproject.toml -type f ! -name '*.pyc' | sort)
-    baton_stamp=$engine_stamp-$(cd "$package" && stamp_of "${files[@]}")
+    baton_stamp=$engine_stamp-$(package_stamp)
     if ! up_to_date baton-engine.stamp "$engine_stamp"; then
         install_engine
         printf '%s\n' "$engine_stamp" >"$venv/baton-engine.stamp"

@@ -1,4 +1,4 @@
-# Shell functions of install.sh.  Sourced; who sources sets 'venv', 'package' and 'engine' (its name in messages).
+# Shell functions of the engines' install.sh.  Sourced; who sources sets 'venv', 'package' and 'engine' (its name in messages).
 # shellcheck shell=bash disable=SC2154
 
 say() { printf '%s install: %s\n' "$engine" "$*" >&2; }
