@@ -12,7 +12,7 @@ build_packages=(
 )
 test_packages=(
   clang clang-format clang-tidy shellcheck xxhash zstd sqlite3 binutils procps iproute2 util-linux curl
-  python3-venv python3-grpcio python3-protobuf libnuma1 spin etcd-server prometheus
+  python3-venv python3-grpcio python3-protobuf libnuma1 spin etcd-server prometheus nodejs
   nftables iptables faketime fiu-utils
 )
 
